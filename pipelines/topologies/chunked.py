@@ -1,0 +1,102 @@
+"""Chunked: one pool, each step carries the decode tokens and a bounded piece of a prompt (docs/arithmetic.md, section 5)."""
+
+import polars as pl
+
+from pipelines.arithmetic import queues, service
+from pipelines.topologies.phases import (
+    CA2,
+    D1,
+    KAPPA,
+    P1,
+    P2,
+    P_MAX,
+    R_P,
+    RATE,
+    T0,
+    C,
+    D,
+    Phases,
+    Q,
+    Span,
+    Stratum,
+    decode_token_seconds,
+    no_movement_s,
+    with_decode_demand,
+    with_step_and_slots,
+)
+
+PASSES = 12
+"""Passes of the fixed point between the decode batch and the room it leaves for prompts; its steps only grow, see docs/arithmetic.md."""
+
+_ROOM = pl.col("room")
+
+
+def chunks(p: float) -> pl.Expr:
+    """Steps that a prompt of ``p`` tokens takes: ceil(p/h)."""
+    return (p / _ROOM).ceil()
+
+
+def _execution_s(stratum: Stratum) -> pl.Expr:
+    full_step = T0 + pl.col("decode_batch") * C + D
+    return chunks(stratum.p1) * full_step + stratum.p1 / R_P + Q * stratum.p2
+
+
+def _mean(strata: tuple[Stratum, ...], of: list[pl.Expr]) -> pl.Expr:
+    total = sum(stratum.share for stratum in strata)
+    return pl.sum_horizontal([expr * (stratum.share / total) for stratum, expr in zip(strata, of, strict=True)])
+
+
+def execution_s(span: Span) -> pl.Expr:
+    """Mean prefill execution of a span in seconds, over its strata."""
+    return _mean(span.strata, [_execution_s(stratum) for stratum in span.strata])
+
+
+def _solve_batch(frame: pl.DataFrame, strata: tuple[Stratum, ...]) -> pl.DataFrame:
+    """Add ``room`` (h), ``load_mixed`` (ρ), ``t`` and ``decode_batch``: the passes of docs/arithmetic.md."""
+    n, rho_pc, rho, t = pl.col("workers_mixed"), pl.col("rho_pc"), pl.col("rho"), pl.col("next_t")
+    frame = frame.with_columns(
+        decode_batch=pl.lit(0.0), stopped=pl.lit(False), load_mixed=pl.lit(None, pl.Float64), t=pl.lit(None, pl.Float64)
+    )
+    for _ in range(PASSES):
+        frame = (
+            frame.with_columns(room=pl.col("chunk_tokens") - pl.col("decode_batch"))
+            .with_columns(stopped=pl.col("stopped") | (_ROOM < 1))
+            .with_columns(rho_pc=RATE / n * (D * _mean(strata, [chunks(s.p1) for s in strata]) + P1 / R_P + Q * P2))
+            .with_columns(rho=rho_pc + pl.col("rho_d"))
+            .with_columns(load_mixed=pl.when("stopped").then("load_mixed").otherwise(rho))
+            .with_columns(stopped=pl.col("stopped") | (rho >= 1))
+            .with_columns(next_t=service.tpot_s(T0, C, rho_prefill=rho_pc, rho_decode=pl.col("rho_d")))
+            .with_columns(
+                t=pl.when("stopped").then("t").otherwise(t),
+                decode_batch=pl.when("stopped").then("decode_batch").otherwise(pl.col("x") * t),
+            )
+        )
+    return frame.with_columns(room=pl.col("chunk_tokens") - pl.col("decode_batch"))
+
+
+def evaluate(base: pl.DataFrame, dispatch: str, first_token: str, strata: tuple[Stratum, ...]) -> Phases:
+    """Waits, TPOT, stall and loads of every chunked scenario in ``base``; prefill always emits the first token."""
+    del first_token
+    n, b, s_mean = pl.col("workers_mixed"), pl.col("decode_batch"), pl.col("s_mean")
+    frame = _solve_batch(with_decode_demand(base, "prefill", n), strata)
+    executions = [_execution_s(stratum) for stratum in strata]
+    frame = frame.with_columns(
+        s_mean=_mean(strata, executions),
+        s_second=_mean(strata, [execution * execution for execution in executions]),
+        token_seconds=_mean(strata, [stratum.p1 * execution for stratum, execution in zip(strata, executions, strict=True)]),
+    ).with_columns(cs2=service.scv(s_mean, pl.col("s_second")), lane=RATE / n * s_mean)
+    frame = with_step_and_slots(frame)
+    queue = queues.pool_wait(dispatch, CA2, pl.col("cs2"), pl.col("lane"), n, s_mean)
+    piece = pl.min_horizontal(_ROOM, P_MAX)
+    full_step = T0 + b * C + D + piece / R_P + Q * (P_MAX * P_MAX - (P_MAX - piece) * (P_MAX - piece))
+    frame = frame.with_columns(
+        load_prefill_lane=pl.when(_ROOM >= 1).then("lane"),
+        load_kv_mixed=KAPPA * RATE / n * (pl.col("token_seconds") + decode_token_seconds()) / pl.col("kv_memory"),
+        queue_wait_s=queue.mean_s,
+        queue_probability=queue.probability,
+        prefill_wait_s=queue.mean_s + pl.col("residual_s") + pl.col("slot_wait_s"),
+        transfer_wait_s=pl.lit(0.0),
+        decode_wait_s=pl.lit(0.0),
+        stall_s=pl.when(D1 > 0).then(full_step),
+    )
+    return Phases(frame, execution_s, no_movement_s, "prefill")

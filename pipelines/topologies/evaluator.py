@@ -1,0 +1,107 @@
+"""Cohort x scenarios -> lanes: all scenarios of one topology, both bounds, every bucket, without a loop over scenarios."""
+
+import polars as pl
+
+from pipelines.frames.evaluation import LANES, LOADS, Evaluation
+from pipelines.frames.inputs import InputTable
+from pipelines.topologies import aggregated, chunked, disaggregated
+from pipelines.topologies.constants import bound_constants
+from pipelines.topologies.declared import TOPOLOGIES, Topology
+from pipelines.topologies.lanes import bucket_lanes, check_lanes_add_up, dominant_queue
+from pipelines.topologies.phases import Phases, Span, Stratum
+
+_EVALUATORS = {
+    "aggregated": aggregated.evaluate,
+    "chunked": chunked.evaluate,
+    "disaggregated": disaggregated.evaluate,
+}
+_LATENCY_COLUMNS = ("decode_batch", "stall_s", "goodput", "dominant_queue", *LANES, "ttft_s", "tpot_s", "e2e_s")
+
+
+def evaluate(
+    topology: str, fingerprint: str, scenarios: pl.DataFrame, inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame
+) -> pl.DataFrame:
+    """Evaluate every scenario of ``topology`` under both bounds: an :class:`Evaluation` frame, one row per scenario, bound and bucket.
+
+    Latencies are unrounded seconds. Raises ArithmeticError if lanes do not add up to the latencies derived without them.
+    """
+    declared = TOPOLOGIES[topology]
+    spans = _spans(buckets, strata)
+    parts = tuple(stratum for span in spans.values() for stratum in span.strata)
+    base = scenarios.filter(pl.col("topology") == topology).join(
+        bound_constants(inputs, buckets), how="cross", maintain_order="left_right"
+    )
+    first_token = inputs.word("service.first_token_source")
+    phases = _EVALUATORS[topology](base, inputs.word("service.dispatch"), first_token, parts)
+    judged = _with_pressure(_with_refusal(phases.frame, declared), declared)
+    lanes = _lanes(judged, phases, buckets, spans).with_columns(fingerprint=pl.lit(fingerprint))
+    check_lanes_add_up(lanes, phases.first_token)
+    return Evaluation.validate(lanes.select(list(Evaluation.to_schema().columns)))
+
+
+def _spans(buckets: pl.DataFrame, strata: pl.DataFrame) -> dict[str, Span]:
+    """The prompt buckets with their strata, in ascending order; a stratum's share is of the whole cohort."""
+    total = int(strata["requests"].sum())
+    spans = {}
+    for bucket in buckets.filter(pl.col("bucket") != "all").iter_rows(named=True):
+        rows = strata.filter(pl.col("bucket") == bucket["bucket"]).iter_rows(named=True)
+        within = tuple(Stratum(row["requests"] / total, row["prompt_tokens_mean"], row["prompt_tokens_m2"]) for row in rows)
+        spans[bucket["bucket"]] = Span(bucket["prompt_tokens_mean"], bucket["prompt_tokens_m2"], within)
+    return spans
+
+
+def _with_refusal(frame: pl.DataFrame, topology: Topology) -> pl.DataFrame:
+    """Add status and refusal; a load after the one that refuses is absent, and so is every load the topology does not have."""
+    kind, resource = pl.lit(None, pl.String), pl.lit(None, pl.String)
+    figure, limit = pl.lit(None, pl.Float64), pl.lit(None, pl.Float64)
+    refused, loads = pl.lit(False), []
+    for load in topology.loads:
+        value, ceiling = pl.col(f"load_{load.resource}"), pl.col(load.ceiling)
+        no_room = pl.col("room") < 1 if load.resource == "prefill_lane" else pl.lit(False)
+        first = ~refused & (no_room | (value >= ceiling).fill_null(False))
+        kind = pl.when(first).then(pl.lit(load.refusal)).otherwise(kind)
+        resource = pl.when(first).then(pl.lit(load.resource)).otherwise(resource)
+        starved_of = pl.col("room") if load.resource == "prefill_lane" else value
+        figure = pl.when(first & no_room).then(starved_of).when(first).then(value).otherwise(figure)
+        limit = pl.when(first & no_room).then(1.0).when(first).then(ceiling).otherwise(limit)
+        loads.append(pl.when(~refused).then(value).alias(value.meta.output_name()))
+        refused = refused | first
+    owned = {load.resource for load in topology.loads}
+    absent = [pl.lit(None, pl.Float64).alias(f"load_{name}") for name in LOADS if name not in owned]
+    return frame.with_columns(
+        *loads,
+        *absent,
+        refusal_kind=kind,
+        refusal_resource=resource,
+        refusal_figure=figure,
+        refusal_limit=limit,
+        status=pl.when(refused).then(pl.lit("refused")).otherwise(pl.lit("evaluated")),
+    )
+
+
+def _with_pressure(frame: pl.DataFrame, topology: Topology) -> pl.DataFrame:
+    """Add pressure, tightest and headroom over the loads that are present."""
+    ratios = [pl.col(f"load_{load.resource}") / pl.col(load.ceiling) for load in topology.loads]
+    tightest = pl.lit(None, pl.String)
+    for load, ratio in reversed(list(zip(topology.loads, ratios, strict=True))):
+        tightest = pl.when(ratio == pl.col("pressure")).then(pl.lit(load.resource)).otherwise(tightest)
+    return frame.with_columns(pressure=pl.max_horizontal(ratios)).with_columns(
+        tightest=tightest, headroom=1 - pl.col("pressure")
+    )
+
+
+def _lanes(frame: pl.DataFrame, phases: Phases, buckets: pl.DataFrame, spans: dict[str, Span]) -> pl.DataFrame:
+    """One row per scenario, bound and bucket, in that order; refused rows without latencies."""
+    frame = frame.with_columns(dominant_queue=dominant_queue())
+    rows = buckets.filter(pl.col("bucket") != "all").iter_rows(named=True)
+    per_bucket = [bucket_lanes(frame, phases, row, spans[row["bucket"]]) for row in rows]
+    goodput = per_bucket[0]["met"]
+    for one in per_bucket[1:]:
+        goodput = goodput + one["met"]
+    shown = pl.when(pl.col("status") == "evaluated")
+    stacked = [one.with_columns(goodput=goodput.clip(0.0, 1.0), bucket_place=pl.lit(i)) for i, one in enumerate(per_bucket)]
+    return (
+        pl.concat(stacked)
+        .with_columns(shown.then(pl.col(name)).alias(name) for name in _LATENCY_COLUMNS)
+        .sort("place", pl.col("bound") == "conservative", "bucket_place")
+    )

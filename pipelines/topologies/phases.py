@@ -1,0 +1,98 @@
+"""What the three topologies share: spans of prompts, moments as columns, decode batches."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import polars as pl
+
+from pipelines.arithmetic import queues, service
+
+P1, P2, P3, P4 = (pl.col(name) for name in ("p1", "p2", "p3", "p4"))
+RATE, CA2, P_MAX = pl.col("rate"), pl.col("ca2"), pl.col("p_max")
+D, R_P, Q = pl.col("d"), pl.col("r_p"), pl.col("q")
+T0, KAPPA, SLOTS = pl.col("t0"), pl.col("kappa"), pl.col("slots")
+C, D1, D2, PD = pl.col("c"), pl.col("d1"), pl.col("d2"), pl.col("pd")
+"""``c``, ``d1``, ``d2`` and ``pd`` are added by :func:`with_decode_demand`."""
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """``share`` of the cohort's requests (v_s) whose prompts have E[p] = p1 and E[p²] = p2 tokens."""
+
+    share: float
+    p1: float
+    p2: float
+
+
+@dataclass(frozen=True)
+class Span:
+    """A range of prompts: E[p], E[p²], and the strata within."""
+
+    p1: float
+    p2: float
+    strata: tuple[Stratum, ...]
+
+
+@dataclass(frozen=True)
+class Phases:
+    """What a topology computes for all its scenarios at once.
+
+    ``frame`` has, per scenario and bound: ``load_*``, ``t`` (TPOT, s), ``decode_batch``, ``prefill_wait_s``, ``transfer_wait_s``, ``decode_wait_s``,
+    ``stall_s``, and ``queue_wait_s``, ``queue_probability`` of the queue that keeps its distribution in goodput.
+    ``execution_s`` and ``movement_s`` give a span's prefill execution and KV movement in seconds.
+    """
+
+    frame: pl.DataFrame
+    execution_s: Callable[[Span], pl.Expr]
+    movement_s: Callable[[Span], pl.Expr]
+    first_token: str
+
+
+def whole_prompt_s(span: Span) -> pl.Expr:
+    """Execution of a span's prompts, each in one piece: d + p1/r_p + q·p2, in seconds."""
+    return pl.lit(1.0) * service.prefill_s(span.p1, span.p2, d=D, r_p=R_P, q=Q)
+
+
+def no_movement_s(_: Span) -> pl.Expr:
+    """Nothing moves where both phases share a worker."""
+    return pl.lit(0.0)
+
+
+def with_whole_prompt_moments(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add ``s_mean`` (S̄, s), ``cs2`` and ``s_max`` (s) of prompts that are prefilled in one piece."""
+    second = pl.lit(1.0) * service.prefill_second_moment(P1, P2, P3, P4, d=D, r_p=R_P, q=Q)
+    return frame.with_columns(
+        s_mean=service.prefill_s(P1, P2, d=D, r_p=R_P, q=Q), s_max=service.prefill_s(P_MAX, P_MAX * P_MAX, d=D, r_p=R_P, q=Q)
+    ).with_columns(cs2=service.scv(pl.col("s_mean"), second))
+
+
+def with_decode_demand(frame: pl.DataFrame, first_token: str, workers: pl.Expr) -> pl.DataFrame:
+    """Add ``d1``, ``d2``, ``pd``, ``c`` (s), ``x`` (decode tokens/s per worker) and ``rho_d`` of a pool of ``workers``."""
+    g = 1 if first_token == "prefill" else 0
+    d1, d2, pd = service.decode_steps(pl.col("o1"), pl.col("o2"), pl.col("po"), P1, g=g)
+    resident = service.resident_tokens(D1, D2, PD)
+    return (
+        frame.with_columns(pl.lit(1.0).mul(d1).alias("d1"), pl.lit(1.0).mul(d2).alias("d2"), pl.lit(1.0).mul(pd).alias("pd"))
+        .with_columns(c=service.decode_step_cost(pl.col("r_d"), pl.col("gamma"), resident), x=RATE * D1 / workers)
+        .with_columns(rho_d=pl.col("x") * C)
+    )
+
+
+def with_step_and_slots(frame: pl.DataFrame) -> pl.DataFrame:
+    """From ``decode_batch`` and ``t`` add ``residual_s``, ``slot_wait_s`` and ``load_slots``."""
+    b = pl.col("decode_batch")
+    return frame.with_columns(
+        residual_s=queues.residual_step_s(b, service.step_s(T0, C, b)),
+        slot_wait_s=queues.slot_wait_s(b, SLOTS, D1, D2, pl.col("t")),
+        load_slots=b / SLOTS,
+    )
+
+
+def decode_token_seconds() -> pl.Expr:
+    """Token-seconds of KV that one request holds while it decodes: t·(PD + D2/2)."""
+    return pl.col("t") * (PD + D2 / 2)
+
+
+def prefill_token_seconds() -> pl.Expr:
+    """Token-seconds of KV that one request holds while it is prefilled in one piece: E[p·S] = d·p1 + p2/r_p + q·p3."""
+    return D * P1 + P2 / R_P + Q * P3
