@@ -38,7 +38,6 @@ class ScenarioColumns(pa.DataFrameModel):
     workers_decode: int = pa.Field(nullable=True, metadata={"unit": "count", "meaning": "decode workers"})
     chunk_tokens: int = pa.Field(nullable=True, metadata={"unit": "tokens", "meaning": "token budget of one step"})
     gpus: int = pa.Field(ge=1, metadata={"unit": "count", "meaning": "GPUs that the scenario occupies"})
-    operating_parts: float = pa.Field(metadata={"unit": "count", "meaning": "weighted parts of the topology"})
     bound: str = pa.Field(isin=["nominal", "conservative"], metadata={"unit": "", "meaning": "which end of the inputs"})
     status: str = pa.Field(isin=["evaluated", "refused"], metadata={"unit": "", "meaning": "refused rows have no latency"})
     refusal_kind: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "typed reason of the refusal"})

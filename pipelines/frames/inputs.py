@@ -64,3 +64,12 @@ class InputTable:
     def words(self, path: str) -> tuple[str, ...]:
         """The space-separated entries of a text value; none if it is not declared."""
         return tuple(self.word(path).split()) if self.has(path) else ()
+
+
+def inputs_json(frame: pl.DataFrame) -> list[dict[str, object]]:
+    """The inputs table as a receipt and the fingerprint hold it: one object per row, words in ``value`` and ``conservative``."""
+    rows = []
+    for row in frame.iter_rows(named=True):
+        word = row.pop("text")
+        rows.append(row | {"value": word, "conservative": word} if row["unit"] == "text" else row)
+    return rows

@@ -1,16 +1,13 @@
 """The search space: every pool split and chunk budget that the inventory admits, one row per scenario."""
 
-from collections.abc import Mapping
-
 import polars as pl
 
 from pipelines.frames.inputs import InputTable
-from pipelines.topologies.declared import TOPOLOGIES
 
 KNOBS = ("workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
 
 
-def scenario_frame(inputs: InputTable, weights: Mapping[str, float]) -> pl.DataFrame:
+def scenario_frame(inputs: InputTable) -> pl.DataFrame:
     """All scenarios of the cohort's compared topologies, in matrix order (docs/formats.md, Scenarios)."""
     per_worker = int(inputs.number("inventory.gpus_per_worker"))
     workers = int(inputs.number("inventory.gpus")) // per_worker
@@ -25,14 +22,11 @@ def scenario_frame(inputs: InputTable, weights: Mapping[str, float]) -> pl.DataF
         .filter(pl.col("n") + pl.col("n_d") <= workers)
         .select(workers_prefill="n", workers_decode="n_d", scenario=pl.format("disaggregated/p{}/d{}", "n", "n_d")),
     }
-    frames = [
-        spaces[name].with_columns(topology=pl.lit(name), operating_parts=pl.lit(TOPOLOGIES[name].operating_parts(weights)))
-        for name in inputs.words("topologies.compared")
-    ]
+    frames = [spaces[name].with_columns(topology=pl.lit(name)) for name in inputs.words("topologies.compared")]
     knobs = pl.DataFrame(schema=dict.fromkeys(KNOBS, pl.Int64))
     used = pl.sum_horizontal("workers_mixed", "workers_prefill", "workers_decode")
     return (
         pl.concat([knobs, *frames], how="diagonal_relaxed")
         .with_row_index("place")
-        .select("scenario", "topology", pl.col("place").cast(pl.Int64), *KNOBS, (used * per_worker).alias("gpus"), "operating_parts")
+        .select("scenario", "topology", pl.col("place").cast(pl.Int64), *KNOBS, (used * per_worker).alias("gpus"))
     )

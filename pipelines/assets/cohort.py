@@ -1,0 +1,99 @@
+"""cohort -> requests -> frozen cohort, buckets, strata."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+import polars as pl
+
+from pipelines import ARITHMETIC_VERSION
+from pipelines.assets.frames_io import schema_metadata, shown
+from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
+from pipelines.frames.frozen import FrozenCohort
+from pipelines.frames.inputs import Inputs
+from pipelines.frames.requests import Requests
+from pipelines.frames.workload import Buckets, Strata
+from pipelines.traces.freeze import frozen_cohort as freeze
+from pipelines.traces.freeze import inputs_frame
+from pipelines.traces.log import read_requests, requests_sha256
+from pipelines.traces.workload import bucket_frame, stratum_frame
+
+GROUP = "cohort"
+
+
+@dg.asset(
+    partitions_def=COHORT_PARTITIONS,
+    group_name=GROUP,
+    kinds={"yaml"},
+    code_version=ARITHMETIC_VERSION,
+    metadata=schema_metadata(Inputs),
+    description="Every declared value of the cohort with its unit, bounds and provenance.",
+)
+def cohort(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[pl.DataFrame]:
+    declared = plan_source.load_cohort(context.partition_key)
+    frame = inputs_frame(declared)
+    counts = frame["provenance"].value_counts()
+    by_provenance = {f"inputs_{name}": count for name, count in counts.iter_rows()}
+    return shown(frame, title=declared.title, topologies=", ".join(declared.topologies), **by_provenance)
+
+
+@dg.asset(
+    deps=[cohort],
+    partitions_def=COHORT_PARTITIONS,
+    group_name=GROUP,
+    kinds={"polars"},
+    code_version=ARITHMETIC_VERSION,
+    metadata=schema_metadata(Requests),
+    description="The trace as requests: arrival and token counts, no text, no identifiers.",
+)
+def requests(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[pl.DataFrame]:
+    declared = plan_source.load_cohort(context.partition_key)
+    log = read_requests(declared.trace.file, declared.trace.format)
+    version = dg.DataVersion(requests_sha256(log.requests))
+    return shown(log.requests, version, format=log.format, rows_read=log.rows_read, rows_dropped=log.rows_dropped)
+
+
+@dg.asset(
+    ins={"inputs": dg.AssetIn("cohort")},
+    deps=[requests],
+    partitions_def=COHORT_PARTITIONS,
+    group_name=GROUP,
+    kinds={"polars"},
+    code_version=ARITHMETIC_VERSION,
+    metadata=schema_metadata(FrozenCohort),
+    description="What was read, under the fingerprint that every result carries.",
+)
+def frozen_cohort(
+    context: dg.AssetExecutionContext, plan_source: PlanSource, inputs: pl.DataFrame
+) -> dg.MaterializeResult[pl.DataFrame]:
+    declared = plan_source.load_cohort(context.partition_key)
+    frame = freeze(declared, read_requests(declared.trace.file, declared.trace.format), inputs)
+    row = frame.row(0, named=True)
+    return shown(frame, fingerprint=row["fingerprint"], requests=row["requests"], duration_s=row["duration_s"])
+
+
+@dg.multi_asset(
+    outs={
+        name: dg.AssetOut(
+            group_name=GROUP,
+            kinds={"polars"},
+            code_version=ARITHMETIC_VERSION,
+            metadata=schema_metadata(model),
+            description=description,
+        )
+        for name, model, description in (
+            ("buckets", Buckets, "Rate, burstiness and moments of the whole cohort and of each range of prompt lengths."),
+            ("strata", Strata, "Each bucket cut into parts of about equal count, for chunk counts and goodput."),
+        )
+    },
+    partitions_def=COHORT_PARTITIONS,
+)
+def workload(requests: pl.DataFrame, frozen_cohort: pl.DataFrame) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
+    edges = tuple(int(edge) for edge in frozen_cohort["bucket_edges_tokens"].item().split())
+    frame = bucket_frame(requests, edges)
+    overall = frame.row(0, named=True)
+    headline = ("rate_rps", "arrival_scv", "prompt_tokens_mean", "output_tokens_mean")
+    yield shown(frame, asset_key="buckets", **{name: overall[name] for name in headline})
+    yield shown(stratum_frame(requests, edges), asset_key="strata")
+
+
+ASSETS = [cohort, requests, frozen_cohort, workload]

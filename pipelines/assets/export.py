@@ -1,0 +1,99 @@
+"""receipt.json, matrix.csv, and the verification of both."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+import polars as pl
+
+from pipelines import ARITHMETIC_VERSION, __version__
+from pipelines.assets import evaluate
+from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
+from pipelines.frames.canonical import canonical_bytes
+from pipelines.oracle import verify
+from pipelines.receipts.build import build_receipt
+from pipelines.receipts.plan import PlanFrames
+from pipelines.receipts.write import write_atomically
+from pipelines.topologies.declared import TOPOLOGIES
+
+GROUP = "export"
+RECEIPT = "receipt.json"
+MATRIX = "matrix.csv"
+_FRAMES = ("frozen_cohort", "buckets", "strata", "scenario_matrix", "gates", "preference", "verdicts", "decision")
+
+
+class VerificationError(Exception):
+    """The independent verifier disagrees with the receipt just written."""
+
+
+@dg.multi_asset(
+    specs=[
+        dg.AssetSpec(
+            key,
+            deps=["cohort", *_FRAMES, *([evaluate.PREFIX, name] for name in TOPOLOGIES)],
+            group_name=GROUP,
+            kinds={kind},
+            code_version=f"{__version__}+{ARITHMETIC_VERSION}",
+            description=description,
+        )
+        for key, kind, description in (
+            ("matrix", "csv", "The scenario matrix as CSV, each value beside its provenance."),
+            ("receipt", "json", "The decision as canonical, sealed JSON."),
+        )
+    ],
+    ins={name: dg.AssetIn(name) for name in ("cohort", *_FRAMES)}
+    | {name: dg.AssetIn([evaluate.PREFIX, name]) for name in TOPOLOGIES},
+    partitions_def=COHORT_PARTITIONS,
+)
+def exports(
+    context: dg.AssetExecutionContext, plan_source: PlanSource, **frames: pl.DataFrame
+) -> Iterator[dg.MaterializeResult[None]]:
+    """Write both exports, the matrix first: a receipt that exists names a matrix that exists."""
+    plan = PlanFrames(
+        inputs=frames["cohort"],
+        frozen=frames["frozen_cohort"],
+        buckets=frames["buckets"],
+        strata=frames["strata"],
+        evaluations=[frames[name] for name in TOPOLOGIES],
+        matrix=frames["scenario_matrix"],
+        gates=frames["gates"],
+        preference=frames["preference"],
+        verdicts=frames["verdicts"],
+        decision=frames["decision"],
+    )
+    receipt, matrix = build_receipt(plan)
+    directory = plan_source.export_directory(context.partition_key)
+    files = {"matrix": (MATRIX, matrix, receipt["matrix"]["sha256"]), "receipt": (RECEIPT, canonical_bytes(receipt), receipt["seal"])}
+    for key, (name, data, sha256) in files.items():
+        write_atomically(directory / name, data)
+        metadata = {"path": dg.MetadataValue.path(str(directory / name)), "bytes": len(data), "sha256": sha256}
+        if key == "matrix":
+            metadata |= {"dagster/row_count": receipt["matrix"]["rows"], "dagster/column_schema": _csv_schema(receipt)}
+        else:
+            metadata |= {"outcome": receipt["decision"]["outcome"], "fingerprint": receipt["fingerprint"]}
+            metadata |= {"unobserved_share": receipt["decision"]["unobserved_share"]}
+        yield dg.MaterializeResult(asset_key=key, metadata=metadata, data_version=dg.DataVersion(sha256))
+
+
+def _csv_schema(receipt: dict[str, object]) -> dg.TableSchema:
+    return dg.TableSchema(columns=[dg.TableColumn(name, "string") for name in receipt["matrix"]["columns"]])  # type: ignore[index]
+
+
+@dg.asset(
+    deps=["receipt", "matrix"],
+    partitions_def=COHORT_PARTITIONS,
+    group_name=GROUP,
+    kinds={"python"},
+    code_version=f"{__version__}+{ARITHMETIC_VERSION}",
+    description="What the independent verifier recomputed from the two files alone.",
+)
+def verified_receipt(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[None]:
+    directory = plan_source.export_directory(context.partition_key)
+    verification = verify(directory / RECEIPT, directory / MATRIX)
+    if not verification.passed:
+        first = verification.disagreements[0]
+        raise VerificationError(f"{len(verification.disagreements)} disagreements, first: {first}")
+    compared = sum(verification.checked.values())
+    return dg.MaterializeResult(metadata={"values_compared": compared, **verification.checked})
+
+
+ASSETS = [exports, verified_receipt]

@@ -1,0 +1,70 @@
+"""Frames between assets: Parquet files on disk, and what the UI shows of a frame."""
+
+import hashlib
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pandera.polars as pa
+import polars as pl
+
+
+class FrameStore(dg.ConfigurableIOManager):  # type: ignore[type-arg]
+    """Stores each asset's frame as ``BASE/asset/key/PARTITION.parquet``; a killed run leaves the old file or the new one."""
+
+    base: str
+
+    def handle_output(self, context: dg.OutputContext, obj: pl.DataFrame) -> None:
+        """Write the frame under a temporary name, then rename it."""
+        path = self._path(context)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        obj.write_parquet(temporary)
+        temporary.replace(path)
+
+    def load_input(self, context: dg.InputContext) -> pl.DataFrame:
+        """Read the frame of the upstream asset's partition."""
+        return pl.read_parquet(self._path(context))
+
+    def _path(self, context: dg.InputContext | dg.OutputContext) -> Path:
+        key = context.asset_key.path
+        return Path(self.base, *key[:-1], key[-1], f"{context.asset_partition_key}.parquet")
+
+
+def column_schema(model: type[pa.DataFrameModel]) -> dg.TableSchema:
+    """The model's columns with type, meaning, unit and nullability, as Dagster shows them."""
+    columns = []
+    for name, column in model.to_schema().columns.items():
+        about = column.metadata or {}
+        unit = f" [{about['unit']}]" if about.get("unit") else ""
+        constraints = dg.TableColumnConstraints(nullable=column.nullable, unique=column.unique)
+        columns.append(dg.TableColumn(name, str(column.dtype), f"{about.get('meaning', '')}{unit}", constraints))
+    return dg.TableSchema(columns=columns)
+
+
+def schema_metadata(model: type[pa.DataFrameModel]) -> dict[str, dg.TableSchema]:
+    """Definition metadata that carries :func:`column_schema`."""
+    return {"dagster/column_schema": column_schema(model)}
+
+
+def content_version(frame: pl.DataFrame) -> dg.DataVersion:
+    """SHA-256 of the frame's columns and values."""
+    buffer = io.BytesIO()
+    frame.rechunk().write_ipc(buffer)
+    return dg.DataVersion(hashlib.sha256(buffer.getbuffer()).hexdigest())
+
+
+def shown(
+    frame: pl.DataFrame,
+    version: dg.DataVersion | None = None,
+    checks: Sequence[dg.AssetCheckResult] = (),
+    asset_key: str | None = None,
+    **metadata: Any,
+) -> dg.MaterializeResult[pl.DataFrame]:
+    """``frame`` as a result with its row count, its data version, ``metadata`` and ``checks``; ``asset_key`` where a step has several."""
+    about = {"dagster/row_count": frame.height, **metadata}
+    found = version or content_version(frame)
+    return dg.MaterializeResult(asset_key=asset_key, value=frame, metadata=about, data_version=found, check_results=checks)

@@ -1,0 +1,37 @@
+"""One line per finished step on standard error, instead of Dagster's event log."""
+
+import logging
+import sys
+import time
+
+import dagster as dg
+
+
+class _StepLines(logging.Handler):
+    """Prints a step when it ends, with its duration; failures as they come."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        super().__init__(logging.DEBUG)
+        self._quiet = quiet
+        self._started = time.monotonic()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show the record if it ends a step or is a warning of an asset."""
+        event = getattr(record, "dagster_meta", {}).get("dagster_event")
+        kind = event.event_type_value if event is not None else None
+        if kind == "STEP_SUCCESS" and not self._quiet:
+            elapsed = time.monotonic() - self._started
+            print(f"  {elapsed:5.1f} s  {event.step_key.replace('__', '/')}", file=sys.stderr)
+        elif event is None and record.levelno >= logging.WARNING:
+            print(f"  {record.getMessage()}", file=sys.stderr)
+
+
+@dg.logger(
+    config_schema={"quiet": dg.Field(bool, default_value=False, description="show warnings only")},
+    description="One line per finished step.",
+)
+def step_progress(context: dg.InitLoggerContext) -> logging.Logger:
+    """A logger that shows progress only."""
+    logger = logging.Logger("phaseledger", logging.DEBUG)
+    logger.addHandler(_StepLines(quiet=context.logger_config["quiet"]))
+    return logger

@@ -1,0 +1,25 @@
+"""The command: one verb per thing that a person wants done. Heavy imports happen inside the verbs."""
+
+import click
+
+from pipelines import __version__
+from pipelines.cli.cohorts import cohorts
+from pipelines.cli.plan import plan
+from pipelines.cli.ui import ui
+from pipelines.cli.verify import verify
+
+
+@click.group(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 pass, 1 no topology qualifies, 2 bad input, 3 verification failed.",
+)
+@click.version_option(__version__, prog_name="phaseledger")
+def command() -> None:
+    """Decide between aggregated, chunked and disaggregated prefill/decode on one declared request cohort.
+
+    Every number is a declared input or deterministic arithmetic over declared inputs. Latencies are modeled, never measured.
+    """
+
+
+for verb in (plan, verify, cohorts, ui):
+    command.add_command(verb)

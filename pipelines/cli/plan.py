@@ -1,0 +1,71 @@
+"""``phaseledger plan``: check everything, run the job, say what was decided and where it is written."""
+
+import json
+from pathlib import Path
+
+import click
+
+from pipelines.cli.exits import BAD_INPUT, NOTHING_QUALIFIES, VERIFICATION_FAILED, problems_reported, stop
+
+EPILOG = """\b
+Examples:
+  phaseledger plan moderate-chat
+  phaseledger plan my/cohort.yaml --rules my/rules --out build/receipt
+  phaseledger plan bursty-documents --format json | jq .topology
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("cohort")
+@click.option("--rules", "rules_option", metavar="DIR", help="Rules directory.  [default: rules/ of the project]")
+@click.option("--out", metavar="DIR", help="Where receipt.json and matrix.csv go.  [default: receipts/COHORT/]")
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("--quiet", is_flag=True, help="No progress on standard error.")
+def plan(cohort: str, rules_option: str | None, out: str | None, output: str, quiet: bool) -> None:
+    """Plan COHORT, a name under cohorts/ or a path: evaluate every topology, judge, decide, export a verified receipt.
+
+    Exit code 0: a topology was chosen. 1: none qualifies. 2: bad input. 3: the verifier disagrees with the receipt.
+    """
+    from pipelines.declarations import load_declarations
+    from pipelines.declarations.places import cohort_path, export_directory, rules_directory
+
+    rules = Path(rules_option) if rules_option else rules_directory()
+    with problems_reported(output):
+        declared, _ = load_declarations(cohort_path(cohort), rules)
+        target = Path(out) if out else export_directory(declared.name)
+        _refuse_unwritable(target)
+        from pipelines.traces import read_requests
+
+        read_requests(declared.trace.file, declared.trace.format, shown_as=_short(declared.trace.file))
+
+    from pipelines.cli.run import VerificationFailedError, run_plan
+
+    try:
+        result = run_plan(declared.name, cohort_path(cohort), rules, target, quiet=quiet)
+    except VerificationFailedError as error:
+        click.echo(f"verification failed: {error}", err=True)
+        stop(VERIFICATION_FAILED)
+    if output == "json":
+        click.echo(json.dumps(result.as_json(), indent=2, ensure_ascii=False))
+    else:
+        from pipelines.cli.report import print_report
+
+        print_report(result)
+    if result.outcome["topology"] is None:
+        stop(NOTHING_QUALIFIES)
+
+
+def _refuse_unwritable(target: Path) -> None:
+    """Exit with 2 where the export directory cannot be made or written, before anything runs."""
+    import os
+
+    existing = next(place for place in (target, *target.absolute().parents) if place.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        click.echo(f"{target}:1:1: --out: cannot be written; expected a directory, or a place where one can be made", err=True)
+        stop(BAD_INPUT)
+
+
+def _short(path: Path) -> str:
+    """``path`` relative to the current directory where it lies below."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

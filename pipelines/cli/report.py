@@ -1,0 +1,90 @@
+"""A plan as a person reads it."""
+
+from typing import Any
+
+import click
+import polars as pl
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.cli.run import PlanResult
+from pipelines.gates.wording import SYMBOLS, shown
+
+_WIDTH = 132
+"""Columns that the tables may take: cut figures would be worse than wrapped lines."""
+
+_COLUMNS = ("GPUs", "parts", "TTFT", "TPOT", "stall", "goodput", "utilization", "headroom", "queue", "transfer", "gates")
+
+
+def print_report(result: PlanResult) -> None:
+    """Topologies, verdicts, decision, what was rejected and why, and where the exports are."""
+    console = Console(highlight=False)
+    console.width = max(console.width if console.is_terminal else 0, _WIDTH)
+    click.echo(f"{result.cohort}: the scenario that speaks for each topology (latencies are modeled means, not measurements)")
+    console.print(_topologies(result.headlines, result.verdicts))
+    console.print(_verdicts(result))
+    _print_decision(result)
+    click.echo(f"receipt  {result.receipt}  ({result.values_compared} values recomputed by the verifier)")
+    click.echo(f"matrix   {result.matrix}")
+
+
+def _topologies(headlines: list[dict[str, Any]], verdicts: pl.DataFrame) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("scenario", no_wrap=True)
+    for name in _COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in headlines:
+        loads = "\n".join(f"{pool} {shown(load, 'ratio')}" for pool, load in row["utilization"].items())
+        own = verdicts.filter(pl.col("scenario") == row["scenario"])
+        passed = own.filter(pl.col("verdict") == "pass").height
+        table.add_row(
+            row["scenario"],
+            str(row["gpus"]),
+            shown(row["operating_parts"], "count"),
+            *(shown(row[name], "s") for name in ("ttft_worst_s", "tpot_worst_s", "stall_s")),
+            shown(row["goodput"], "ratio"),
+            loads,
+            shown(row["headroom"], "ratio"),
+            row["dominant_queue"] or "-",
+            shown(row["transfer_envelope_share"], "ratio"),
+            f"{passed} of {own.height}",
+        )
+    return table
+
+
+def _verdicts(result: PlanResult) -> Table:
+    scenarios = [row["scenario"] for row in result.headlines]
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("gate", no_wrap=True)
+    table.add_column("bound", no_wrap=True)
+    for scenario in scenarios:
+        table.add_column(scenario, no_wrap=True)
+    for gate in result.verdicts["gate"].unique(maintain_order=True):
+        own = {row["scenario"]: row for row in result.verdicts.filter(pl.col("gate") == gate).iter_rows(named=True)}
+        bound = next(iter(own.values()))["bound"]
+        table.add_row(gate, bound, *(_verdict_cell(own.get(scenario)) for scenario in scenarios))
+    return table
+
+
+def _verdict_cell(row: dict[str, Any] | None) -> str:
+    if row is None:
+        return ""
+    figure = "" if row["figure"] is None else f"{shown(row['figure'], row['unit'])} "
+    return f"{row['verdict']}  {figure}({SYMBOLS[row['op']]} {shown(row['limit'], row['unit'])})"
+
+
+def _print_decision(result: PlanResult) -> None:
+    chosen = result.outcome["scenario"]
+    for row in result.headlines:
+        if row["standing"] == "chosen":
+            click.echo(f"decision: {row['topology']} ({row['scenario']}), {row['reason']}")
+    if chosen is None:
+        click.echo("decision: no topology qualifies")
+    for row in result.headlines:
+        label = {"passes_but_larger": "not chosen", "nearest_miss": "rejected"}.get(row["standing"])
+        if label is not None:
+            nearest = "nearest miss " if row["standing"] == "nearest_miss" else ""
+            click.echo(f"{label}: {row['topology']} ({nearest}{row['scenario']}): {row['reason']}")
+    for gate in result.gates_not_applied:
+        click.echo(f"not judged: {gate}: the cohort does not declare its objective")

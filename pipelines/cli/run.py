@@ -1,0 +1,91 @@
+"""Running the plan job in this process, on the embedded instance."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipelines.cli.instance import prepare_home
+from pipelines.declarations.known import remember_cohort
+from pipelines.declarations.places import project_directory
+
+
+class VerificationFailedError(Exception):
+    """The independent verifier disagrees with the receipt that the run wrote."""
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """What a finished run decided and exported. ``verdicts`` are those of the scenarios in ``headlines``."""
+
+    cohort: str
+    outcome: dict[str, Any]
+    headlines: list[dict[str, Any]]
+    verdicts: pl.DataFrame
+    receipt: Path
+    matrix: Path
+    values_compared: int
+    gates_not_applied: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """Decision, headline values, verdicts of each topology's scenario, and paths."""
+        return {
+            "cohort": self.cohort,
+            **self.outcome,
+            "latency_label": "modeled",
+            "topologies": self.headlines,
+            "verdicts": self.verdicts.drop("place").to_dicts(),
+            "gates_not_applied": self.gates_not_applied,
+            "receipt": str(self.receipt),
+            "matrix": str(self.matrix),
+            "values_compared": self.values_compared,
+        }
+
+
+def run_plan(name: str, cohort: Path, rules: Path, out: Path, *, quiet: bool) -> PlanResult:
+    """Materialize every asset of the partition ``name`` and collect what was decided.
+
+    Raises VerificationFailedError, and whatever else an asset raised.
+    """
+    home = prepare_home(project_directory())
+    remember_cohort(name, cohort, home)
+    import dagster as dg
+
+    from pipelines.assets.export import VerificationError
+    from pipelines.definitions import JOB, definitions
+
+    source = {"cohort": str(cohort.resolve()), "rules": str(rules.resolve()), "out": str(out.resolve())}
+    run_config = {
+        "resources": {"plan_source": {"config": source}},
+        "loggers": {"console": {"config": {"quiet": quiet}}},
+    }
+    with dg.DagsterInstance.get() as instance:
+        job = definitions(rules).resolve_job_def(JOB)
+        try:
+            run = job.execute_in_process(run_config=run_config, partition_key=name, instance=instance)
+        except VerificationError as error:
+            raise VerificationFailedError(str(error)) from error
+        return _collect(name, run, out)
+
+
+def _collect(name: str, run: Any, out: Path) -> PlanResult:
+    from pipelines.assets.export import MATRIX, RECEIPT
+    from pipelines.frames.inputs import InputTable
+    from pipelines.gates.rules import applicable
+    from pipelines.receipts.headlines import headlines, outcome
+
+    frames = {key: run.asset_value(key) for key in ("cohort", "gates", "scenario_matrix", "verdicts", "decision")}
+    shown = headlines(frames["scenario_matrix"], frames["decision"])
+    gates = applicable(frames["gates"], InputTable.of(frames["cohort"]))
+    checked = run.asset_materializations_for_node("verified_receipt")[0].metadata
+    return PlanResult(
+        cohort=name,
+        outcome=outcome(frames["decision"]),
+        headlines=shown,
+        verdicts=frames["verdicts"].filter(pl.col("scenario").is_in([row["scenario"] for row in shown])),
+        receipt=out / RECEIPT,
+        matrix=out / MATRIX,
+        values_compared=checked["values_compared"].value,
+        gates_not_applied=gates.filter(pl.col("limit").is_null())["gate"].to_list(),
+    )

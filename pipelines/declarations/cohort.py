@@ -1,0 +1,141 @@
+"""A cohort document -> :class:`Cohort`, or everything that is wrong with it."""
+
+import os
+import stat
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+from pipelines.declarations.documents import Document, read_documents
+from pipelines.declarations.problems import Problem, show
+from pipelines.declarations.quantities import QUANTITIES, Quantity, Reading, Readings, read_quantities
+from pipelines.declarations.relations import related_problems
+from pipelines.declarations.schema import schema_problems, without_repeats
+from pipelines.declarations.text import reason
+from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES, Cohort, Input, TraceSource
+
+EXPECTED = "a cohort (kind: Cohort)"
+DEFAULT_NOTE = "not declared: default"
+
+
+def read_cohort(path: str | os.PathLike[str]) -> tuple[Cohort | None, Document | None, list[Problem]]:
+    """The cohort at ``path`` (its file or directory) with its document, or None and the problems."""
+    file = Path(path)
+    if file.is_dir():
+        file = file / "cohort.yaml"
+    documents, problems = read_documents(file, EXPECTED)
+    if not documents:
+        return None, None, problems
+    document = documents[0]
+    for extra in documents[1:]:
+        problems.append(extra.problem((), "a second document; expected one cohort in a file"))
+    readings, numbers = read_quantities(document)
+    meaning = [*numbers, *related_problems(document, readings), *_trace_problems(document, file.parent)]
+    structure = schema_problems(document, "cohort.v1")
+    if document.get("kind") in RULE_KINDS:  # a rules file in place of a cohort is one mistake, not fifty
+        structure, meaning = [problem for problem in structure if problem.path == "kind"], []
+    problems += without_repeats(document, meaning, structure)
+    if problems:
+        return None, document, problems
+    return _cohort(document, readings, file.parent), document, []
+
+
+def _trace_problems(document: Document, directory: Path) -> Iterator[Problem]:
+    path = "requests.trace.file"
+    name = document.get(path)
+    if not isinstance(name, str) or not name.strip():
+        return
+    expected = f"expected a request log, relative to {directory}"
+    try:
+        mode = os.stat(directory / name).st_mode
+        if stat.S_ISDIR(mode):
+            yield document.problem(path, f"{show(name)} is a directory; {expected}")
+        elif not stat.S_ISREG(mode):
+            yield document.problem(path, f"{show(name)} is not a regular file; {expected}")
+        elif not os.access(directory / name, os.R_OK):
+            yield document.problem(path, f"{show(name)} cannot be read: Permission denied; {expected}")
+    except FileNotFoundError:
+        yield document.problem(path, f"{show(name)} does not exist; {expected}")
+    except (OSError, ValueError) as error:
+        yield document.problem(path, f"{show(name)} cannot be read: {reason(error)}; {expected}")
+
+
+def _cohort(document: Document, readings: Readings, directory: Path) -> Cohort:
+    trace = document.mapping("requests.trace")
+    edges = document.get("requests.bucket_edges_tokens")
+    description = document.get("metadata.description")
+    return Cohort(
+        name=str(document.get("metadata.name")),
+        title=str(document.get("metadata.title")),
+        description=None if description is None else str(description),
+        model_name=str(document.get("model.name")),
+        directory=directory,
+        trace=TraceSource(
+            file=directory / str(trace["file"]),
+            format=_text(trace, "format"),
+            provenance=str(trace["provenance"]),
+            source=_text(trace, "source"),
+            note=_text(trace, "note"),
+        ),
+        bucket_edges_tokens=tuple(int(edge) for edge in edges) if isinstance(edges, list) else (),
+        inputs=tuple(_inputs(document, readings)),
+    )
+
+
+def _text(mapping: dict[str, object], key: str) -> str | None:
+    value = mapping.get(key)
+    return None if value is None else str(value)
+
+
+def _inputs(document: Document, readings: Readings) -> Iterator[Input]:
+    disaggregated = document.has("topologies.disaggregated")
+    for quantity in QUANTITIES:
+        if quantity.block == "network" and not disaggregated:
+            continue
+        if quantity.form == "knob":
+            value = _knob(document, quantity.path)
+            if value:
+                yield _input(quantity, value, {})
+        elif document.has(quantity.path):
+            yield _declared(document, quantity, readings)
+        elif quantity.default is not None:
+            yield _input(quantity, quantity.default, {"note": DEFAULT_NOTE})
+
+
+def _declared(document: Document, quantity: Quantity, readings: Readings) -> Input:
+    about = {"quantity": quantity.path, "block": quantity.block}.get(quantity.form)
+    said = document.mapping(about) if about else {}
+    if quantity.unit == "text":
+        return _input(quantity, str(document.get(quantity.path)), said)
+    reading = readings[quantity.path]
+    return _input(quantity, _si(quantity, reading.value), said, reading)
+
+
+def _input(
+    quantity: Quantity, value: float | int | str, said: dict[str, object], reading: Reading | None = None
+) -> Input:
+    low = None if reading is None or reading.low is None else _si(quantity, reading.low)
+    high = None if reading is None or reading.high is None else _si(quantity, reading.high)
+    hurting = {"low": low, "high": high, None: None}[quantity.hurts]
+    return Input(
+        path=quantity.path,
+        unit=quantity.unit,
+        value=value,
+        low=low,
+        high=high,
+        conservative=value if hurting is None else hurting,
+        provenance=_text(said, "provenance") or "supplied",
+        source=_text(said, "source"),
+        note=_text(said, "note"),
+    )
+
+
+def _si(quantity: Quantity, figure: Fraction) -> float | int:
+    return int(figure) if quantity.unit == "count" else float(figure)
+
+
+def _knob(document: Document, path: str) -> str:
+    if path == "topologies.compared":
+        return " ".join(name for name in TOPOLOGIES if document.has(f"topologies.{name}"))
+    budgets = document.get(path)
+    return " ".join(str(int(budget)) for budget in budgets) if isinstance(budgets, list) else ""

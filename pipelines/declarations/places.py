@@ -1,0 +1,42 @@
+"""Where things are: the project's directory, cohorts by name, rules, exports."""
+
+from pathlib import Path
+
+from pipelines.declarations.bundled import bundled
+
+
+def project_directory() -> Path:
+    """The nearest directory, from the current one upwards, that holds a ``workspace.yaml``; else the current one."""
+    here = Path.cwd()
+    return next((place for place in (here, *here.parents) if (place / "workspace.yaml").is_file()), here)
+
+
+def cohorts_directory() -> Path:
+    """The project's ``cohorts/``, else the shipped cohorts."""
+    own = project_directory() / "cohorts"
+    return own if own.is_dir() else bundled("cohorts")
+
+
+def cohort_path(name_or_path: str) -> Path:
+    """The cohort that a person means: a name under ``cohorts/`` if there is one of that name, else a path."""
+    named = cohorts_directory() / name_or_path
+    if "/" not in name_or_path and (named / "cohort.yaml").is_file():
+        return _as_seen(named)
+    return Path(name_or_path)
+
+
+def rules_directory() -> Path:
+    """The project's ``rules/``, else the shipped rules."""
+    own = project_directory() / "rules"
+    return _as_seen(own) if own.is_dir() else bundled("rules")
+
+
+def export_directory(cohort: str) -> Path:
+    """``receipts/COHORT/`` of the project."""
+    return _as_seen(project_directory() / "receipts" / cohort)
+
+
+def _as_seen(path: Path) -> Path:
+    """``path`` relative to the current directory where it lies below it: shorter to read in messages."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,0 +1,146 @@
+"""Every input of a cohort, one line each: the order, units, harmful ends and defaults of the inputs table."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+from pipelines.declarations.documents import Document
+from pipelines.declarations.problems import Problem
+from pipelines.declarations.units import Domain, QuantityError, Unit, exact, within
+
+Form = Literal["quantity", "block", "word", "knob"]
+"""A mapping with its own provenance; a value under its block's provenance; a bare word; a knob of ``topologies``."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """One input: its unit, how it is written, its allowed values, the end of its range that hurts, its default."""
+
+    path: str
+    unit: Unit
+    form: Form
+    domain: Domain = "positive"
+    hurts: Literal["low", "high"] | None = None
+    default: float | int | str | None = None
+
+    @property
+    def block(self) -> str:
+        """The mapping around it, which gives the provenance of a ``block`` input."""
+        return self.path.rpartition(".")[0]
+
+
+QUANTITIES: tuple[Quantity, ...] = (
+    Quantity("model.layers", "count", "block"),
+    Quantity("model.kv_heads", "count", "block"),
+    Quantity("model.head_dim", "count", "block"),
+    Quantity("model.kv_dtype", "text", "block"),
+    Quantity("model.layout_factor", "ratio", "quantity", "positive", "high", 1.0),
+    Quantity("service.dispatch", "text", "word"),
+    Quantity("service.first_token_source", "text", "word", default="decode"),
+    Quantity("service.admission", "s", "quantity", "not_negative", "high"),
+    Quantity("service.prefill.discipline", "text", "word"),
+    Quantity("service.prefill.tokens_per_second", "tokens/s", "quantity", "positive", "low"),
+    Quantity("service.prefill.overhead", "s", "quantity", "not_negative", "high"),
+    Quantity("service.prefill.seconds_per_token_squared", "s/token^2", "quantity", "not_negative", "high", 0.0),
+    Quantity("service.prefill.utilization_ceiling", "ratio", "quantity", "share", "low"),
+    Quantity("service.prefill.peak_tokens_per_second", "tokens/s", "quantity"),
+    Quantity("service.decode.discipline", "text", "word"),
+    Quantity("service.decode.tokens_per_second", "tokens/s", "quantity", "positive", "low"),
+    Quantity("service.decode.step_overhead", "s", "quantity", "positive", "high"),
+    Quantity("service.decode.seconds_per_context_token", "s/token", "quantity", "not_negative", "high", 0.0),
+    Quantity("service.decode.max_sequences", "count", "quantity", "positive", "low"),
+    Quantity("service.decode.utilization_ceiling", "ratio", "quantity", "share", "low"),
+    Quantity("service.decode.peak_tokens_per_second", "tokens/s", "quantity"),
+    Quantity("inventory.gpus", "count", "block"),
+    Quantity("inventory.gpus_per_worker", "count", "block"),
+    Quantity("inventory.kv_memory_per_worker", "B", "quantity", "positive", "low"),
+    Quantity("network.links", "count", "quantity", "positive", "low"),
+    Quantity("network.line_rate", "B/s", "quantity"),
+    Quantity("network.effective_bandwidth", "B/s", "quantity", "positive", "low"),
+    Quantity("network.peak_bandwidth", "B/s", "quantity"),
+    Quantity("network.registration", "s", "quantity", "not_negative", "high"),
+    Quantity("network.synchronization", "s", "quantity", "not_negative", "high"),
+    Quantity("network.receiver_visibility", "s", "quantity", "not_negative", "high"),
+    Quantity("network.overlap", "ratio", "quantity", "fraction", "low", 0.0),
+    Quantity("network.utilization_ceiling", "ratio", "quantity", "share", "low"),
+    Quantity("objectives.ttft", "s", "block"),
+    Quantity("objectives.tpot", "s", "block"),
+    Quantity("objectives.stall", "s", "block"),
+    Quantity("objectives.ttft_growth", "s", "block"),
+    Quantity("objectives.attainment", "ratio", "block", "share"),
+    Quantity("topologies.compared", "text", "knob"),
+    Quantity("topologies.chunked.chunk_tokens", "text", "knob"),
+)
+
+OBJECTIVE_UNITS: dict[str, Unit] = {
+    quantity.path.removeprefix("objectives."): quantity.unit
+    for quantity in QUANTITIES
+    if quantity.block == "objectives"
+}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A declared number, exactly, in the unit of its quantity; an end that is not declared is None."""
+
+    value: Fraction
+    low: Fraction | None = None
+    high: Fraction | None = None
+
+    @property
+    def highest(self) -> Fraction:
+        """The upper end of the range, or the value."""
+        return self.value if self.high is None else self.high
+
+
+Readings = dict[str, Reading]
+
+
+def read_quantities(document: Document) -> tuple[Readings, list[Problem]]:
+    """Every number that is well formed, and the problems of those that are not."""
+    readings: Readings = {}
+    problems: list[Problem] = []
+    for quantity in QUANTITIES:
+        if quantity.unit == "text":
+            continue
+        if quantity.form == "block":
+            value = _number(document, quantity, quantity.path, problems)
+            reading = Reading(value) if value is not None else None
+        else:
+            reading = _range(document, quantity, problems)
+        if reading is not None:
+            readings[quantity.path] = reading
+    return readings, problems
+
+
+def _number(document: Document, quantity: Quantity, path: str, problems: list[Problem]) -> Fraction | None:
+    if not document.has(path) or isinstance(document.get(path), dict | list):
+        return None
+    written = document.text(path)
+    try:
+        value = exact(document.get(path), quantity.unit, written)
+        within(value, quantity.domain, quantity.unit, written)
+    except QuantityError as error:
+        problems.append(document.problem(path, error.message, error.hint))
+        return None
+    return value
+
+
+def _range(document: Document, quantity: Quantity, problems: list[Problem]) -> Reading | None:
+    ends = [_number(document, quantity, f"{quantity.path}.{end}", problems) for end in ("value", "low", "high")]
+    value, low, high = ends
+    if value is None:
+        return None
+    problems += _disorder(document, quantity.path, Reading(value, low, high))
+    return Reading(value, low, high)
+
+
+def _disorder(document: Document, path: str, reading: Reading) -> Iterable[Problem]:
+    value = document.text(f"{path}.value")
+    if reading.low is not None and reading.low > reading.value:
+        low = document.text(f"{path}.low")
+        yield document.problem(f"{path}.low", f"low {low} is above the value {value}; expected low ≤ value ≤ high")
+    if reading.high is not None and reading.high < reading.value:
+        high = document.text(f"{path}.high")
+        yield document.problem(f"{path}.high", f"high {high} is below the value {value}; expected low ≤ value ≤ high")

@@ -1,0 +1,146 @@
+"""What must hold between the values of a cohort, checked on whatever parts of it are well formed."""
+
+import itertools
+import re
+from collections.abc import Iterator
+from fractions import Fraction
+
+from pipelines.declarations.documents import Document
+from pipelines.declarations.problems import Problem
+from pipelines.declarations.quantities import Readings
+
+MAX_SCENARIOS = 200_000
+"""Every scenario is evaluated, kept and exported; beyond this a receipt is no longer something a person reviews."""
+
+
+def related_problems(document: Document, readings: Readings) -> Iterator[Problem]:
+    """Problems that only two or more values together show."""
+    yield from _line_rate(document, readings)
+    yield from _peaks(document, readings)
+    yield from _objectives(document, readings)
+    yield from _inventory(document, readings)
+    yield from _disaggregated(document)
+    yield from _ascending(document, "requests.bucket_edges_tokens", smallest=2, what="edge")
+    yield from _ascending(document, "topologies.chunked.chunk_tokens", smallest=1, what="budget")
+
+
+def _line_rate(document: Document, readings: Readings) -> Iterator[Problem]:
+    line, effective = readings.get("network.line_rate"), readings.get("network.effective_bandwidth")
+    if line is None or effective is None:
+        return
+    limits = (("value", effective.value, line.value), ("high", effective.high, line.highest))
+    for end, bandwidth, limit in limits:
+        if bandwidth is None or bandwidth <= limit:
+            continue
+        written = document.text(f"network.effective_bandwidth.{end}")
+        message = (
+            f"{written} is above the line rate of {document.text('network.line_rate.value')}: "
+            f"{_gigabytes(bandwidth)} against {_gigabytes(limit)}; expected at most the line rate"
+        )
+        in_bytes = re.search("B(/s|ps)", written)
+        hint = "GB/s where Gbit/s was meant?" if in_bytes and 2 * limit <= bandwidth <= 8 * limit else None
+        yield document.problem(f"network.effective_bandwidth.{end}", message, hint)
+
+
+def _gigabytes(bandwidth: Fraction) -> str:
+    return f"{float(bandwidth / 10**9):.6g} GB/s"
+
+
+def _peaks(document: Document, readings: Readings) -> Iterator[Problem]:
+    pairs = (
+        ("service.prefill.tokens_per_second", "service.prefill.peak_tokens_per_second"),
+        ("service.decode.tokens_per_second", "service.decode.peak_tokens_per_second"),
+        ("network.effective_bandwidth", "network.peak_bandwidth"),
+    )
+    for path, peak_path in pairs:
+        rate, peak = readings.get(path), readings.get(peak_path)
+        if rate is None or peak is None:
+            continue
+        for end, figure, limit in (("value", rate.value, peak.value), ("high", rate.high, peak.highest)):
+            if figure is not None and figure > limit:
+                written, peak_written = document.text(f"{path}.{end}"), document.text(f"{peak_path}.value")
+                message = f"{written} is above the declared peak of {peak_written}; expected an effective rate up to it"
+                yield document.problem(f"{path}.{end}", message, "swapped with the peak?")
+
+
+def _objectives(document: Document, readings: Readings) -> Iterator[Problem]:
+    ttft, tpot, growth = (readings.get(f"objectives.{name}") for name in ("ttft", "tpot", "ttft_growth"))
+    written = document.text("objectives.ttft")
+    if ttft and tpot and tpot.value > ttft.value:
+        message = f"{document.text('objectives.tpot')} a token is more than ttft, {written}; expected tpot below ttft"
+        yield document.problem("objectives.tpot", message, "ttft and tpot swapped?")
+    if ttft and growth and growth.value > ttft.value:
+        message = (
+            f"{document.text('objectives.ttft_growth')} is more than ttft, {written}; "
+            "expected the part of ttft that the transfer may add"
+        )
+        yield document.problem("objectives.ttft_growth", message)
+
+
+def _inventory(document: Document, readings: Readings) -> Iterator[Problem]:
+    gpus, each = readings.get("inventory.gpus"), readings.get("inventory.gpus_per_worker")
+    if gpus is None or each is None:
+        return
+    workers = int(gpus.value // each.value)
+    if workers < 1:
+        message = f"{_gpus(gpus.value)} are less than one worker of {each.value}; expected gpus ≥ gpus_per_worker"
+        yield document.problem("inventory.gpus", message)
+    elif workers < 2 and document.has("topologies.disaggregated"):
+        message = (
+            f"{_gpus(gpus.value)} at {each.value} per worker are one worker; expected two or more, "
+            "because topologies.disaggregated needs a prefill and a decode worker"
+        )
+        yield document.problem("inventory.gpus", message)
+    scenarios = _scenarios(document, workers)
+    if scenarios > MAX_SCENARIOS:
+        message = f"{workers} workers make {scenarios} scenarios; expected at most {MAX_SCENARIOS}"
+        hint = "plan for a slice of the fleet, with its share of the requests"
+        yield document.problem("inventory.gpus", message, hint)
+
+
+def _gpus(count: Fraction) -> str:
+    return f"{count} GPU{'' if count == 1 else 's'}"
+
+
+def _scenarios(document: Document, workers: int) -> int:
+    budgets = document.get("topologies.chunked.chunk_tokens")
+    mixed = int(document.has("topologies.aggregated")) + (len(budgets) if isinstance(budgets, list) else 0)
+    splits = workers * (workers - 1) // 2 if document.has("topologies.disaggregated") else 0
+    return workers * mixed + splits
+
+
+def _disaggregated(document: Document) -> Iterator[Problem]:
+    if not document.has("topologies.disaggregated"):
+        return
+    because = "required because topologies.disaggregated is compared"
+    if not document.has("network"):
+        yield document.problem("network", f"missing; {because}", "declare the links that move the KV cache")
+    for path, hint in (
+        ("objectives.ttft_growth", "by how much may TTFT grow for the transfer?"),
+        ("service.first_token_source", "decode or prefill: which of them emits the first token?"),
+    ):
+        if not document.has(path) and document.mapping(path.partition(".")[0]):
+            yield document.problem(path, f"missing; {because}", hint)
+
+
+def _ascending(document: Document, path: str, smallest: int, what: str) -> Iterator[Problem]:
+    listed = document.get(path)
+    if not isinstance(listed, list):
+        return
+    whole = [(place, int(item)) for place, item in enumerate(listed) if _is_whole(item)]
+    for place, item in whole:
+        if item < smallest:
+            message = f"{item} is no {what}; expected whole tokens, {smallest} or more"
+            yield document.problem((*path.split("."), place), message)
+    large = [(place, item) for place, item in whole if item >= smallest]
+    for (_, before), (place, item) in itertools.pairwise(large):
+        if item == before or item in listed[:place]:
+            message = f"{item} is listed twice; expected each {what} once, in ascending order"
+            yield document.problem((*path.split("."), place), message)
+        elif item < before:
+            message = f"{item} comes after {before}; expected ascending order"
+            yield document.problem((*path.split("."), place), message)
+
+
+def _is_whole(item: object) -> bool:
+    return isinstance(item, int | float) and not isinstance(item, bool) and item == int(item)

@@ -1,0 +1,33 @@
+"""The only assembly: assets, checks, job, storage."""
+
+from pathlib import Path
+
+import dagster as dg
+
+from pipelines.assets import cohort, evaluate, export
+from pipelines.assets.frames_io import FrameStore
+from pipelines.assets.judge import judge_assets
+from pipelines.assets.progress import step_progress
+from pipelines.assets.source import PlanSource
+from pipelines.declarations import load_rules
+from pipelines.declarations.places import project_directory, rules_directory
+
+JOB = "plan"
+
+
+def definitions(rules_in: Path | None = None) -> dg.Definitions:
+    """Everything phaseledger defines, with the gates of a rules directory (the project's if None) as asset checks."""
+    rules = load_rules(rules_in or rules_directory())
+    return dg.Definitions(
+        assets=[*cohort.ASSETS, *evaluate.ASSETS, *judge_assets(rules), *export.ASSETS],
+        jobs=[dg.define_asset_job(JOB, selection=dg.AssetSelection.all(), description="Plan one cohort and export its verified receipt.")],
+        resources={
+            "plan_source": PlanSource(),
+            "io_manager": FrameStore(base=str(project_directory() / ".dagster" / "frames")),
+        },
+        executor=dg.in_process_executor,
+        loggers={"console": step_progress},
+    )
+
+
+defs = definitions()

@@ -1,0 +1,51 @@
+"""The verifier's command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TextIO
+
+from .reading import Unreadable
+from .rendering import render_json, render_text
+from .verifying import verify
+
+VERIFIED, UNREADABLE, FAILED = 0, 2, 3
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Verify one receipt; return 0 if it is verified, 2 if it cannot be read, 3 if a value disagrees."""
+    options = _parser().parse_args(argv)
+    try:
+        verification = verify(options.receipt, options.matrix)
+    except Unreadable as error:
+        if options.format == "json":
+            failure = {"receipt": str(options.receipt), "passed": False, "error": str(error)}
+            _write(sys.stdout, json.dumps(failure) + "\n")
+        else:
+            _write(sys.stderr, f"{error}\n")
+        return UNREADABLE
+    render = render_json if options.format == "json" else render_text
+    _write(sys.stdout, render(verification))
+    return VERIFIED if verification.passed else FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m pipelines.oracle",
+        description="Recompute a topology receipt from the inputs it exports.",
+        epilog="exit codes: 0 verified, 2 unreadable input, 3 verification failed",
+    )
+    parser.add_argument("receipt", type=Path, help="receipt.json")
+    parser.add_argument("--matrix", type=Path, help="matrix.csv (default: the one beside the receipt, if there is one)")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="how to write the outcome")
+    return parser
+
+
+def _write(stream: TextIO, text: str) -> None:
+    """Write text to a stream whose encoding may lack some of its characters."""
+    encoding = stream.encoding or "utf-8"
+    stream.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -1,0 +1,165 @@
+"""The decision: which scenario is chosen, why the other topologies are not, and what the answer rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .findings import Ledger
+from .judging import Judged, passes
+from .parameters import Inputs
+
+RULES = "docs/formats.md, Decision"
+_NEVER_READ = ("service.prefill.discipline", "service.decode.discipline", "network.line_rate", "network.peak_bandwidth")
+
+_OBJECTIVES_OF_FIGURE = {
+    "goodput": ("objectives.ttft", "objectives.tpot"),
+    "transfer_envelope_share": ("objectives.ttft_growth",),
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A scenario with its verdicts and its place in the matrix."""
+
+    place: int
+    row: Mapping[str, Any]
+    judged: Sequence[Judged]
+
+    @property
+    def name(self) -> str:
+        """The scenario's name."""
+        return str(self.row["scenario"])
+
+    @property
+    def topology(self) -> str:
+        """The scenario's topology."""
+        return str(self.row["topology"])
+
+    @property
+    def passes(self) -> bool:
+        """Whether it may be chosen."""
+        return passes(self.row, self.judged)
+
+    @property
+    def blocking(self) -> list[Judged]:
+        """The verdicts of its blocking gates."""
+        return [entry for entry in self.judged if entry.gate["blocking"]]
+
+    @property
+    def failing(self) -> list[Judged]:
+        """The verdicts that keep it from passing."""
+        return [entry for entry in self.judged if entry.blocks]
+
+    def preference(self, prefer: Sequence[str]) -> tuple[float, ...]:
+        """Sort key among scenarios that pass: the smallest is chosen."""
+        margins = [entry.margin for entry in self.blocking if entry.margin is not None]
+        keys = {
+            "operating_parts": float(self.row["operating_parts"]),
+            "gpus": float(self.row["gpus"]),
+            "margin": -min(margins, default=0.0),
+        }
+        return (*(keys[name] for name in prefer), float(self.place))
+
+    def miss(self) -> tuple[float, ...]:
+        """Sort key among scenarios that do not pass: the smallest is the nearest miss."""
+        refused = sum(entry.verdict == "refused" for entry in self.failing)
+        violations = [1.0 if e.margin is None else -e.margin for e in self.failing if e.verdict == "fail"]
+        pressure = float(self.row["bounds"]["nominal"]["pressure"])
+        return (float(refused), max(violations, default=0.0), pressure, float(self.row["gpus"]), float(self.place))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The decision, recomputed: the chosen scenario, and one candidate for each other compared topology."""
+
+    chosen: Candidate | None
+    rejected: tuple[Candidate, ...]
+
+    @property
+    def resting(self) -> tuple[Candidate, ...]:
+        """The scenarios whose inputs the decision rests on."""
+        return (self.chosen,) if self.chosen else self.rejected
+
+
+def decide(candidates: Sequence[Candidate], compared: Sequence[str], prefer: Sequence[str]) -> Choice:
+    """Choose the smallest scenario that passes, and the representative of every other topology."""
+    passing = [candidate for candidate in candidates if candidate.passes]
+    chosen = min(passing, key=lambda candidate: candidate.preference(prefer), default=None)
+    rejected = []
+    for topology in compared:
+        own = [candidate for candidate in candidates if candidate.topology == topology]
+        if not own or (chosen and chosen.topology == topology):
+            continue
+        best = min((c for c in own if c.passes), key=lambda c: c.preference(prefer), default=None)
+        rejected.append(best or min(own, key=Candidate.miss))
+    return Choice(chosen, tuple(rejected))
+
+
+def check_decision(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, choice: Choice) -> None:
+    """Compare outcome, chosen scenario, rejected topologies and provenance of the decision."""
+    found, chosen = receipt["decision"], choice.chosen
+    outcome = "topology_chosen" if chosen else "no_topology_qualifies"
+    ledger.same("decision", "decision.outcome", found["outcome"], outcome, RULES)
+    ledger.same("decision", "decision.scenario", found["scenario"], chosen.name if chosen else None, RULES)
+    ledger.same("decision", "decision.topology", found["topology"], chosen.topology if chosen else None, RULES)
+    _check_rejected(ledger, receipt["rejected"], choice)
+    _check_rests_on(ledger, found, rests_on(receipt, inputs, choice))
+
+
+def _check_rejected(ledger: Ledger, found: Sequence[Mapping[str, Any]], choice: Choice) -> None:
+    names, expected_names = [row["topology"] for row in found], [c.topology for c in choice.rejected]
+    if not ledger.listed("decision", "rejected", names, expected_names, "compared and not chosen"):
+        return
+    for row, candidate in zip(found, choice.rejected, strict=True):
+        where = f"rejected[{row['topology']}]"
+        ledger.same("decision", f"{where}.scenario", row["scenario"], candidate.name, RULES)
+        status = "passes_but_larger" if candidate.passes else "nearest_miss"
+        ledger.same("decision", f"{where}.status", row["status"], status, RULES)
+        gates = [entry["gate"] for entry in row["failing"]]
+        expected = [entry.gate["id"] for entry in candidate.failing]
+        if ledger.listed("decision", f"{where}.failing", gates, expected, "blocking gates that do not pass"):
+            for entry, judged in zip(row["failing"], candidate.failing, strict=True):
+                place = f"{where}.failing[{entry['gate']}]"
+                ledger.same("decision", f"{place}.verdict", entry["verdict"], judged.verdict, RULES)
+                ledger.same("decision", f"{place}.figure", entry["figure"], judged.figure, "the exported figure")
+                ledger.same("decision", f"{place}.limit", entry["limit"], judged.gate["limit"], "the gate's limit")
+
+
+def rests_on(receipt: Mapping[str, Any], inputs: Inputs, choice: Choice) -> list[tuple[str, str]]:
+    """Return path and provenance of every input that the decision rests on, in table order, then the trace."""
+    topologies = {candidate.topology for candidate in choice.resting}
+    objectives = {
+        path for candidate in choice.resting for entry in candidate.judged for path in objectives_read(entry.gate)
+    }
+    paths = [path for path in inputs.rows if path in objectives or any(reads(name, path) for name in topologies)]
+    entries = [(path, str(inputs.rows[path]["provenance"])) for path in paths]
+    return [*entries, ("requests.trace", str(receipt["workload"]["provenance"]))]
+
+
+def objectives_read(gate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Paths of the objectives a gate reads: its limit's, and those of its figure."""
+    return (str(gate["limit_source"]), *_OBJECTIVES_OF_FIGURE.get(str(gate["metric"]), ()))
+
+
+def reads(topology: str, path: str) -> bool:
+    """Whether the evaluation of a topology reads an input."""
+    if path in _NEVER_READ or path.endswith(".peak_tokens_per_second"):
+        return False
+    if path == "service.first_token_source":
+        return topology == "disaggregated"
+    if path == "topologies.chunked.chunk_tokens":
+        return topology == "chunked"
+    room = path.partition(".")[0]
+    return room in ("model", "service", "inventory") or (room == "network" and topology == "disaggregated")
+
+
+def _check_rests_on(ledger: Ledger, found: Mapping[str, Any], expected: list[tuple[str, str]]) -> None:
+    paths = [entry["path"] for entry in found["rests_on"]]
+    if ledger.listed("provenance", "decision.rests_on", paths, [path for path, _ in expected], RULES):
+        for entry, (path, provenance) in zip(found["rests_on"], expected, strict=True):
+            where = f"decision.rests_on[{path}].provenance"
+            ledger.same("provenance", where, entry["provenance"], provenance, "the provenance of the input")
+    unobserved = sum(provenance != "observed" for _, provenance in expected) / len(expected)
+    ledger.figure("provenance", "decision.unobserved_share", found["unobserved_share"], unobserved, RULES)

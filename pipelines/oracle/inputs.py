@@ -1,0 +1,224 @@
+"""The inputs table: which paths it may hold, in which order and ranges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from .findings import Ledger
+from .parameters import ELEMENT_BYTES, Inputs
+from .structure import TOPOLOGIES
+
+CHECK = "inputs"
+NOT_DECLARED = "not declared: default"
+
+Range = Literal["positive", "not negative", "ratio", "ceiling", "count"]
+Presence = Literal["always", "optional", "network", "optional network"]
+"""`network`: there exactly when a disaggregated topology is compared."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What the inputs table may hold at one path."""
+
+    path: str
+    unit: str
+    hurts: Literal["low", "high"] | None = None
+    range: Range = "positive"
+    presence: Presence = "always"
+    default: float | None = None
+    words: tuple[str, ...] = ()
+
+
+ROWS = (
+    Row("model.name", "text", presence="optional"),
+    Row("model.layers", "count", range="count"),
+    Row("model.kv_heads", "count", range="count"),
+    Row("model.head_dim", "count", range="count"),
+    Row("model.kv_dtype", "text", words=tuple(ELEMENT_BYTES)),
+    Row("model.layout_factor", "ratio", "high", default=1.0),
+    Row("service.dispatch", "text", words=("least_loaded", "round_robin")),
+    Row("service.first_token_source", "text", words=("decode", "prefill")),
+    Row("service.admission", "s", "high", "not negative"),
+    Row("service.prefill.discipline", "text", words=("fifo",)),
+    Row("service.prefill.tokens_per_second", "tokens/s", "low"),
+    Row("service.prefill.overhead", "s", "high", "not negative"),
+    Row("service.prefill.seconds_per_token_squared", "s/token^2", "high", "not negative", default=0.0),
+    Row("service.prefill.utilization_ceiling", "ratio", "low", "ceiling"),
+    Row("service.prefill.peak_tokens_per_second", "tokens/s", presence="optional"),
+    Row("service.decode.discipline", "text", words=("fifo",)),
+    Row("service.decode.tokens_per_second", "tokens/s", "low"),
+    Row("service.decode.step_overhead", "s", "high", "not negative"),
+    Row("service.decode.seconds_per_context_token", "s/token", "high", "not negative", default=0.0),
+    Row("service.decode.max_sequences", "count", "low", "count"),
+    Row("service.decode.utilization_ceiling", "ratio", "low", "ceiling"),
+    Row("service.decode.peak_tokens_per_second", "tokens/s", presence="optional"),
+    Row("inventory.gpus", "count", range="count"),
+    Row("inventory.gpus_per_worker", "count", range="count"),
+    Row("inventory.kv_memory_per_worker", "B", "low"),
+    Row("network.links", "count", "low", "count", "network"),
+    Row("network.line_rate", "B/s", presence="network"),
+    Row("network.effective_bandwidth", "B/s", "low", presence="network"),
+    Row("network.peak_bandwidth", "B/s", presence="optional network"),
+    Row("network.registration", "s", "high", "not negative", "network"),
+    Row("network.synchronization", "s", "high", "not negative", "network"),
+    Row("network.receiver_visibility", "s", "high", "not negative", "network"),
+    Row("network.overlap", "ratio", "low", "ratio", "network", 0.0),
+    Row("network.utilization_ceiling", "ratio", "low", "ceiling", "network"),
+    Row("objectives.ttft", "s"),
+    Row("objectives.tpot", "s"),
+    Row("objectives.stall", "s", presence="optional"),
+    Row("objectives.ttft_growth", "s", presence="optional"),
+    Row("objectives.attainment", "ratio", range="ceiling"),
+    Row("topologies.compared", "text"),
+    Row("topologies.chunked.chunk_tokens", "text", presence="optional"),
+)
+_BY_PATH = {row.path: row for row in ROWS}
+
+_NOT_ABOVE = (
+    ("network.effective_bandwidth", "network.line_rate"),
+    ("network.effective_bandwidth", "network.peak_bandwidth"),
+    ("service.prefill.tokens_per_second", "service.prefill.peak_tokens_per_second"),
+    ("service.decode.tokens_per_second", "service.decode.peak_tokens_per_second"),
+)
+
+
+def check_inputs(ledger: Ledger, table: Sequence[Mapping[str, Any]]) -> Inputs | None:
+    """Check the inputs table; return it if the scenarios can be recomputed from it."""
+    rows = {str(row["path"]): row for row in table}
+    rows_fit = [_check_row(ledger, f"inputs[{row['path']}]", row) for row in table]
+    compared = _check_compared(ledger, rows)
+    complete = _check_order(ledger, [str(row["path"]) for row in table], compared)
+    if not (complete and all(rows_fit)):
+        return None
+    _check_not_above(ledger, rows)
+    chunk_tokens = tuple(
+        int(word) for word in str(_value(rows, "topologies.chunked.chunk_tokens") or "").split(" ") if word
+    )
+    inputs = Inputs(rows, compared, chunk_tokens)
+    fits = ledger.holds(
+        CHECK,
+        "inputs[inventory.gpus].value",
+        inputs.workers >= 1,
+        inputs.nominal("inventory.gpus"),
+        "the GPUs of at least one worker",
+    )
+    return inputs if fits else None
+
+
+def _value(rows: Mapping[str, Mapping[str, Any]], path: str) -> Any:
+    return rows[path]["value"] if path in rows else None
+
+
+def _check_row(ledger: Ledger, where: str, row: Mapping[str, Any]) -> bool:
+    """Check one row against what its path may hold."""
+    known = _BY_PATH.get(str(row["path"]))
+    if not ledger.holds(CHECK, where, known is not None, row["path"], "a path of docs/formats.md") or known is None:
+        return False
+    ledger.same(CHECK, f"{where}.unit", row["unit"], known.unit, "docs/formats.md, inputs table")
+    ledger.holds(
+        CHECK,
+        f"{where}.source",
+        row["provenance"] != "observed" or row["source"] is not None,
+        row["source"],
+        "the source of an observed value",
+    )
+    if row["note"] == NOT_DECLARED:
+        found = [row[member] for member in ("value", "low", "high", "provenance", "source")]
+        ledger.listed(
+            CHECK, where, found, [known.default, None, None, "supplied", None], f"{NOT_DECLARED} of {known.path}"
+        )
+    return _check_text(ledger, where, row, known) if known.unit == "text" else _check_number(ledger, where, row, known)
+
+
+def _check_text(ledger: Ledger, where: str, row: Mapping[str, Any], known: Row) -> bool:
+    fits = isinstance(row["value"], str) and (not known.words or row["value"] in known.words)
+    expected = " or ".join(known.words) or "text"
+    fits = ledger.holds(CHECK, f"{where}.value", fits, row["value"], expected)
+    for end in ("low", "high"):
+        ledger.same(CHECK, f"{where}.{end}", row[end], None, "text has no range")
+    return ledger.same(CHECK, f"{where}.conservative", row["conservative"], row["value"], "text has one value") and fits
+
+
+def _check_number(ledger: Ledger, where: str, row: Mapping[str, Any], known: Row) -> bool:
+    """Check value, low, high: numbers in range and in order; and that the conservative end is the one that hurts."""
+    usable = True
+    for member in ("value", "low", "high", "conservative"):
+        value = row[member]
+        if value is None and member in ("low", "high"):
+            continue
+        fits = not isinstance(value, str) and in_range(value, known.range)
+        usable = ledger.holds(CHECK, f"{where}.{member}", fits, value, f"a number: {known.range}") and usable
+    if not usable:
+        return False
+    value, low, high = row["value"], row["low"], row["high"]
+    ledger.holds(CHECK, f"{where}.low", low is None or low <= value, low, f"at most the value {value}")
+    ledger.holds(CHECK, f"{where}.high", high is None or high >= value, high, f"at least the value {value}")
+    hurts = row[known.hurts] if known.hurts and row[known.hurts] is not None else value
+    ledger.same(
+        CHECK, f"{where}.conservative", row["conservative"], hurts, "docs/arithmetic.md section 1: the end that hurts"
+    )
+    return True
+
+
+def in_range(value: float, kind: Range) -> bool:
+    """Whether a number lies in a range of the inputs table."""
+    if kind == "count":
+        return isinstance(value, int) and value >= 1
+    if kind == "not negative":
+        return value >= 0
+    if kind == "ratio":
+        return 0 <= value <= 1
+    return 0 < value <= 1 if kind == "ceiling" else value > 0
+
+
+def _check_compared(ledger: Ledger, rows: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the compared topologies, in the order of docs/formats.md."""
+    words = str(_value(rows, "topologies.compared") or "").split(" ")
+    compared = tuple(name for name in TOPOLOGIES if name in words)
+    ledger.same(
+        CHECK, "inputs[topologies.compared].value", words, list(compared or TOPOLOGIES), "topologies, in this order"
+    )
+    chunks = _value(rows, "topologies.chunked.chunk_tokens")
+    if "chunked" in compared and chunks is not None:
+        budgets = str(chunks).split(" ")
+        fits = all(re.fullmatch("[1-9][0-9]{0,8}", word) for word in budgets) and len(set(budgets)) == len(budgets)
+        if not ledger.holds(
+            CHECK, "inputs[topologies.chunked.chunk_tokens].value", fits, chunks, "distinct whole numbers"
+        ):
+            return ()
+    return compared
+
+
+def _check_order(ledger: Ledger, found: list[str], compared: tuple[str, ...]) -> bool:
+    """Check that exactly the paths of the compared topologies are there, in table order."""
+    moved = "disaggregated" in compared
+    there = set(found)
+    expected = [row.path for row in ROWS if _belongs(row, there, moved, "chunked" in compared)]
+    for path in expected:
+        ledger.holds(CHECK, f"inputs[{path}]", path in there, "nothing", "this input")
+    return ledger.holds(
+        CHECK, "inputs", bool(compared) and found == expected, found, expected, "docs/formats.md, inputs table"
+    )
+
+
+def _belongs(row: Row, there: set[str], moved: bool, chunked: bool) -> bool:
+    if row.path == "topologies.chunked.chunk_tokens":
+        return chunked
+    if row.presence == "network":
+        return moved
+    if row.presence == "optional network":
+        return moved and row.path in there
+    if row.path == "objectives.ttft_growth" and moved:
+        return True
+    return row.presence == "always" or row.path in there
+
+
+def _check_not_above(ledger: Ledger, rows: Mapping[str, Mapping[str, Any]]) -> None:
+    """An effective rate is not above what is declared as the line's or the vendor's."""
+    for path, bound in _NOT_ABOVE:
+        value, limit = _value(rows, path), _value(rows, bound)
+        if value is not None and limit is not None:
+            ledger.holds(CHECK, f"inputs[{path}].value", value <= limit, value, f"at most {bound}: {limit}")

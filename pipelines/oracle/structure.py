@@ -1,0 +1,278 @@
+"""The shape of a receipt, as docs/formats.md lists its members."""
+
+from __future__ import annotations
+
+from .findings import Ledger
+from .shapes import Shape, boolean, count, listing, nullable, number, number_or_text, one_of, record, text
+
+TOPOLOGIES = ("aggregated", "chunked", "disaggregated")
+BOUNDS = ("nominal", "conservative")
+METRIC_UNITS = {
+    "ttft_worst": "s",
+    "tpot_worst": "s",
+    "e2e_worst": "s",
+    "stall": "s",
+    "transfer_worst": "s",
+    "goodput": "ratio",
+    "transfer_envelope_share": "ratio",
+    "pressure": "ratio",
+    "headroom": "ratio",
+    "gpus": "count",
+    "operating_parts": "count",
+}
+PART_KINDS = ("pools", "queues", "state_transfers", "failure_edges")
+PREFERENCES = ("operating_parts", "gpus", "margin")
+LANES = (
+    "admission",
+    "prefill_wait",
+    "prefill_execution",
+    "transfer_wait",
+    "kv_movement",
+    "decode_wait",
+    "first_decode_step",
+    "remaining_generation",
+)
+
+_SHA256 = "[0-9a-f]{64}"
+_VERDICTS = ("pass", "fail", "refused")
+_TRANSFER_BOUND = record({"overhead_s": number(0), "bandwidth_bytes_per_s": number(0)})
+_PROVENANCE = one_of("observed", "supplied")
+
+_INPUT = record(
+    {
+        "path": text(),
+        "unit": text(),
+        "value": number_or_text(),
+        "low": nullable(number()),
+        "high": nullable(number()),
+        "conservative": number_or_text(),
+        "provenance": _PROVENANCE,
+        "source": nullable(text()),
+        "note": nullable(text(empty=True)),
+    }
+)
+
+_BUCKET = record(
+    {
+        "bucket": text(),
+        "requests": count(1),
+        "rate_rps": number(0),
+        "arrival_scv": nullable(number(0)),
+        "prompt_tokens_mean": number(1),
+        "prompt_tokens_m2": number(1),
+        "prompt_tokens_m3": number(1),
+        "prompt_tokens_m4": number(1),
+        "prompt_tokens_max": count(1),
+        "output_tokens_mean": number(1),
+        "output_tokens_m2": number(1),
+        "output_tokens_max": count(1),
+        "prompt_output_mean": number(1),
+        "multi_token_share": number(0),
+    }
+)
+
+_STRATUM = record(
+    {
+        "bucket": text(),
+        "stratum": count(0),
+        "requests": count(1),
+        "prompt_tokens_mean": number(1),
+        "prompt_tokens_m2": number(1),
+    }
+)
+
+_WORKLOAD = record(
+    {
+        "requests_sha256": text(_SHA256),
+        "format": text(),
+        "provenance": _PROVENANCE,
+        "source": nullable(text()),
+        "note": nullable(text(empty=True)),
+        "requests": count(2),
+        "duration_s": number(0),
+        "bucket_edges_tokens": listing(count(2)),
+        "rows_read": count(1),
+        "rows_dropped": count(0),
+        "buckets": listing(_BUCKET, key="bucket", least=2),
+        "strata": listing(_STRATUM, least=1),
+    }
+)
+
+_KV = record(
+    {
+        "formula": text(),
+        "factors": record(
+            {
+                "layers": count(1),
+                "kv_heads": count(1),
+                "head_dim": count(1),
+                "element_bytes": count(1),
+                "layout_factor": number(0),
+            }
+        ),
+        "bytes_per_token": record({"nominal": number(0), "conservative": number(0)}),
+    }
+)
+
+_TRANSFER = record(
+    {
+        "formula": text(),
+        "bandwidth_input": text(),
+        "overhead_inputs": listing(text()),
+        "nominal": _TRANSFER_BOUND,
+        "conservative": _TRANSFER_BOUND,
+    }
+)
+
+_TOPOLOGY = record(
+    {
+        "topology": one_of(*TOPOLOGIES),
+        "parts": record({kind: listing(text()) for kind in PART_KINDS}),
+        "operating_parts": number(0),
+    }
+)
+
+_GATE = record(
+    {
+        "id": text("[a-z0-9_]+"),
+        "file": text(),
+        "kind": one_of("LatencyObjective", "Goodput", "TransferBudget", "Capacity"),
+        "metric": one_of(*METRIC_UNITS),
+        "unit": one_of("s", "ratio", "count"),
+        "topologies": listing(one_of(*TOPOLOGIES), least=1),
+        "bound": one_of(*BOUNDS),
+        "op": one_of("lte", "lt", "gte", "gt"),
+        "limit": nullable(number()),
+        "limit_source": text(r"declared|objectives\.[a-z_]+"),
+        "severity": one_of("error", "warn"),
+        "blocking": boolean(),
+        "applies": boolean(),
+        "owner": text(),
+        "rationale": nullable(text(empty=True)),
+    }
+)
+
+_RULES = record(
+    {
+        "gates": listing(_GATE, key="id"),
+        "decision": record(
+            {
+                "prefer": listing(one_of(*PREFERENCES), least=1),
+                "operating_part_weights": record({kind: number(0) for kind in PART_KINDS}),
+            }
+        ),
+    }
+)
+
+_TIMELINE = record(
+    {"bucket": text()}
+    | {f"{lane}_s": number(0) for lane in LANES}
+    | {"ttft_s": number(0), "tpot_s": nullable(number(0)), "e2e_s": number(0)}
+)
+
+_BOUND = record(
+    {
+        "status": one_of("evaluated", "refused"),
+        "refusal": nullable(record({"kind": text(), "resource": text(), "figure": number(), "limit": number()})),
+        "label": text(),
+        "provenance": text(),
+        "loads": listing(
+            record({"resource": text(), "utilization": number(0), "ceiling": number(0)}), key="resource", least=1
+        ),
+        "pressure": number(0),
+        "tightest": text(),
+        "headroom": number(),
+        "ttft_worst_s": nullable(number(0)),
+        "ttft_worst_bucket": nullable(text()),
+        "tpot_worst_s": nullable(number(0)),
+        "tpot_worst_bucket": nullable(text()),
+        "e2e_worst_s": nullable(number(0)),
+        "stall_s": nullable(number(0)),
+        "goodput": nullable(number(0)),
+        "dominant_queue": nullable(text()),
+        "decode_batch": nullable(number(0)),
+        "transfer_worst_s": nullable(number(0)),
+        "transfer_envelope_share": nullable(number(0)),
+        "lanes": listing(_TIMELINE, key="bucket"),
+    }
+)
+
+_VERDICT = record(
+    {
+        "gate": text(),
+        "bound": one_of(*BOUNDS),
+        "figure": nullable(number()),
+        "limit": number(),
+        "margin": nullable(number()),
+        "verdict": one_of(*_VERDICTS),
+    }
+)
+
+_SCENARIO = record(
+    {
+        "scenario": text(),
+        "topology": one_of(*TOPOLOGIES),
+        "workers_mixed": nullable(count(1)),
+        "workers_prefill": nullable(count(1)),
+        "workers_decode": nullable(count(1)),
+        "chunk_tokens": nullable(count(1)),
+        "gpus": count(1),
+        "operating_parts": number(0),
+        "bounds": record(dict.fromkeys(BOUNDS, _BOUND)),
+        "verdicts": listing(_VERDICT, key="gate"),
+        "passes": boolean(),
+    }
+)
+
+_DECISION = record(
+    {
+        "outcome": one_of("topology_chosen", "no_topology_qualifies"),
+        "scenario": nullable(text()),
+        "topology": nullable(one_of(*TOPOLOGIES)),
+        "reason": text(),
+        "rests_on": listing(record({"path": text(), "provenance": _PROVENANCE}), key="path", least=1),
+        "unobserved_share": number(0),
+    }
+)
+
+_REJECTED = record(
+    {
+        "topology": one_of(*TOPOLOGIES),
+        "scenario": text(),
+        "status": one_of("passes_but_larger", "nearest_miss"),
+        "failing": listing(
+            record({"gate": text(), "verdict": one_of(*_VERDICTS), "figure": nullable(number()), "limit": number()}),
+            key="gate",
+        ),
+        "reason": text(),
+    }
+)
+
+RECEIPT: Shape = record(
+    {
+        "apiVersion": one_of("phaseledger/v1"),
+        "kind": one_of("TopologyReceipt"),
+        "versions": record({"product": text(), "arithmetic": text(), "significant_digits": count(1)}),
+        "truth_boundary": record(
+            {"statement": text(), "latency_label": text(), "unmeasured": listing(text(), least=1)}
+        ),
+        "fingerprint": text(_SHA256),
+        "cohort": record({"name": text("[a-z0-9-]{1,63}"), "title": text()}),
+        "inputs": listing(_INPUT, key="path", least=1),
+        "workload": _WORKLOAD,
+        "kv": _KV,
+        "transfer": nullable(_TRANSFER),
+        "topologies": listing(_TOPOLOGY, key="topology", least=1),
+        "rules": _RULES,
+        "scenarios": listing(_SCENARIO, key="scenario", least=1),
+        "decision": _DECISION,
+        "rejected": listing(_REJECTED, key="topology"),
+        "matrix": record({"rows": count(1), "columns": listing(text(), least=1), "sha256": text(_SHA256)}),
+        "seal": text(_SHA256),
+    }
+)
+
+
+def check_structure(ledger: Ledger, receipt: object) -> bool:
+    """Check every member, type and enumeration; say whether the receipt can be recomputed from."""
+    return RECEIPT(ledger, "", receipt)

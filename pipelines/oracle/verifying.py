@@ -1,0 +1,93 @@
+"""Verifies a receipt and its matrix from the exported files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .canonical import canonical_bytes, sha256_of
+from .claims import check_claims
+from .deciding import Candidate, check_decision, decide
+from .derived import check_fingerprint, check_kv, check_parts, check_transfer
+from .findings import Ledger, Verification
+from .inputs import check_inputs
+from .judging import check_gates, check_verdicts, judge_all
+from .matrix import check_matrix, check_matrix_summary
+from .parameters import Inputs
+from .reading import ReceiptFile, read_bytes, read_receipt
+from .recomputing import check_scenarios
+from .structure import check_structure
+from .workload import check_workload, traffic_of
+
+MATRIX_NAME = "matrix.csv"
+
+
+def verify(receipt_path: Path, matrix_path: Path | None = None) -> Verification:
+    """Verify a receipt, and the matrix given or found beside it; raise `Unreadable` if there is nothing to verify."""
+    file = read_receipt(receipt_path)
+    beside = receipt_path.parent / MATRIX_NAME
+    path = matrix_path if matrix_path is not None else beside if beside.exists() else None
+    matrix = read_bytes(path) if path is not None else None
+    ledger, notes = Ledger(), []
+    if matrix is None:
+        notes.append(f"the matrix was not checked: there is no {MATRIX_NAME} beside the receipt, and none was given")
+    check_form(ledger, file)
+    if not check_structure(ledger, file.receipt):
+        notes.append("nothing was recomputed: the structure is not that of a receipt")
+    elif not check_content(ledger, file.receipt, matrix):
+        notes.append("the scenarios were not recomputed: the inputs table is not usable")
+    return Verification(str(receipt_path), str(path) if path else None, ledger.checked, ledger.disagreements, notes)
+
+
+def check_form(ledger: Ledger, file: ReceiptFile) -> None:
+    """Check that the bytes are the canonical form, and that the seal is the digest of the rest."""
+    canonical = canonical_bytes(file.receipt)
+    at = _first_difference(file.raw, canonical)
+    found, expected = (bytes_[at : at + 40].decode("utf-8", "replace") for bytes_ in (file.raw, canonical))
+    ledger.holds("canonical form", f"byte {at}", file.raw == canonical, found, expected, "RFC 8785")
+    unsealed = {name: value for name, value in file.receipt.items() if name != "seal"}
+    ledger.same(
+        "seal", "seal", file.receipt.get("seal"), sha256_of(unsealed), "SHA-256 of the receipt without its seal"
+    )
+
+
+def _first_difference(left: bytes, right: bytes) -> int:
+    """Return the offset of the first byte that differs, or of the end of the shorter."""
+    shorter = min(len(left), len(right))
+    if left[:shorter] == right[:shorter]:
+        return shorter
+    return next(i for i in range(shorter) if left[i] != right[i])
+
+
+def check_content(ledger: Ledger, receipt: Mapping[str, Any], matrix: bytes | None) -> bool:
+    """Check everything in a receipt of the right structure; say whether its scenarios could be recomputed."""
+    check_claims(ledger, receipt)
+    check_fingerprint(ledger, receipt)
+    check_workload(ledger, receipt["workload"])
+    check_matrix_summary(ledger, receipt)
+    if matrix is not None:
+        check_matrix(ledger, receipt, matrix)
+    inputs = check_inputs(ledger, receipt["inputs"])
+    if inputs is None:
+        return False
+    check_kv(ledger, receipt["kv"], inputs)
+    check_transfer(ledger, receipt["transfer"], inputs)
+    check_parts(ledger, receipt, inputs)
+    check_scenarios(ledger, receipt, inputs, traffic_of(receipt["workload"]))
+    _check_judgement(ledger, receipt, inputs)
+    return True
+
+
+def _check_judgement(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
+    """Check gates, verdicts and the decision, each from the exported figures."""
+    rules = receipt["rules"]
+    check_gates(ledger, rules["gates"], inputs)
+    candidates = [
+        Candidate(place, row, judge_all(row, rules["gates"])) for place, row in enumerate(receipt["scenarios"])
+    ]
+    for candidate in candidates:
+        check_verdicts(ledger, candidate.row, candidate.judged)
+    prefer = rules["decision"]["prefer"]
+    ledger.same("gates", "rules.decision.prefer", len(set(prefer)), len(prefer), "each key once")
+    check_decision(ledger, receipt, inputs, decide(candidates, inputs.compared, prefer))

@@ -1,0 +1,1 @@
+"""Decisions -> receipt.json and matrix.csv."""

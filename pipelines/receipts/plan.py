@@ -1,0 +1,28 @@
+"""Everything that one plan computed, as the frames that a receipt is made from."""
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from pipelines.frames.inputs import InputTable
+
+
+@dataclass(frozen=True)
+class PlanFrames:
+    """The frames of one plan, each validated by the model named in its comment."""
+
+    inputs: pl.DataFrame  # Inputs
+    frozen: pl.DataFrame  # FrozenCohort
+    buckets: pl.DataFrame  # Buckets
+    strata: pl.DataFrame  # Strata
+    evaluations: list[pl.DataFrame]  # Evaluation, one per compared topology
+    matrix: pl.DataFrame  # ScenarioMatrix
+    gates: pl.DataFrame  # Gates
+    preference: pl.DataFrame  # Preference
+    verdicts: pl.DataFrame  # Verdicts
+    decision: pl.DataFrame  # Decision
+
+    @property
+    def table(self) -> InputTable:
+        """Typed access to the inputs."""
+        return InputTable.of(self.inputs)
