@@ -61,7 +61,7 @@ COHORTS = {
         seed=11,
         minutes=20,
         steady=Steady(
-            rate_rps=2.1,
+            rate_rps=7.0,
             prompt=Tokens(median=450, sigma=0.8, low=8, high=3_000),
             output=Tokens(median=220, sigma=0.7, low=1, high=1_000),
         ),
@@ -70,21 +70,21 @@ COHORTS = {
         seed=23,
         minutes=20,
         steady=Steady(
-            rate_rps=1.0,
+            rate_rps=5.0,
             prompt=Tokens(median=300, sigma=0.7, low=8, high=2_000),
             output=Tokens(median=150, sigma=0.6, low=1, high=800),
         ),
-        bursts=Bursts(every_s=(60, 90), size=(6, 15), within_s=4.0, prompt=(6_000, 24_000), output=(150, 400)),
+        bursts=Bursts(every_s=(18, 26), size=(6, 14), within_s=3.0, prompt=(6_000, 24_000), output=(150, 400)),
     ),
     "slow-link": Recipe(
         seed=37,
         minutes=20,
         steady=Steady(
-            rate_rps=1.2,
+            rate_rps=6.0,
             prompt=Tokens(median=350, sigma=0.7, low=8, high=2_000),
             output=Tokens(median=160, sigma=0.6, low=1, high=800),
         ),
-        bursts=Bursts(every_s=(55, 85), size=(5, 12), within_s=4.0, prompt=(5_000, 20_000), output=(150, 350)),
+        bursts=Bursts(every_s=(16, 24), size=(6, 12), within_s=3.0, prompt=(5_000, 14_000), output=(150, 350)),
     ),
     "overloaded": Recipe(
         seed=41,

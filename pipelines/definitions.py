@@ -8,8 +8,7 @@ from pipelines.assets import cohort, evaluate, export
 from pipelines.assets.frames_io import FrameStore
 from pipelines.assets.judge import judge_assets
 from pipelines.assets.progress import step_progress
-from pipelines.assets.source import PlanSource
-from pipelines.declarations import load_rules
+from pipelines.assets.source import PlanSource, declared_rules
 from pipelines.declarations.places import project_directory, rules_directory
 
 JOB = "plan"
@@ -17,10 +16,14 @@ JOB = "plan"
 
 def definitions(rules_in: Path | None = None) -> dg.Definitions:
     """Everything phaseledger defines, with the gates of a rules directory (the project's if None) as asset checks."""
-    rules = load_rules(rules_in or rules_directory())
+    rules = declared_rules((rules_in or rules_directory()).resolve())
     return dg.Definitions(
         assets=[*cohort.ASSETS, *evaluate.ASSETS, *judge_assets(rules), *export.ASSETS],
-        jobs=[dg.define_asset_job(JOB, selection=dg.AssetSelection.all(), description="Plan one cohort and export its verified receipt.")],
+        jobs=[
+            dg.define_asset_job(
+                JOB, selection=dg.AssetSelection.all(), description="Plan one cohort and export its verified receipt."
+            )
+        ],
         resources={
             "plan_source": PlanSource(),
             "io_manager": FrameStore(base=str(project_directory() / ".dagster" / "frames")),
@@ -30,4 +33,8 @@ def definitions(rules_in: Path | None = None) -> dg.Definitions:
     )
 
 
-defs = definitions()
+def __getattr__(name: str) -> dg.Definitions:
+    """``defs``, which Dagster's tools ask for, built on demand: the command builds its own for the rules it is given."""
+    if name == "defs":
+        return definitions()
+    raise AttributeError(name)

@@ -1,5 +1,5 @@
 """The equations of docs/arithmetic.md: pure functions over polars expressions.
 
-Every function takes and returns expressions (or plain floats, where only ``+ - * / **`` are used), one function per equation. Symbols in the
-docstrings are those of docs/arithmetic.md; units are SI.
+Every function takes and returns expressions (or plain floats, where only ``+ - * / **`` are used), one function per
+equation. Symbols in the docstrings are those of docs/arithmetic.md; units are SI.
 """

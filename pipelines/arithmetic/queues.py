@@ -75,4 +75,6 @@ def slot_wait_s(b: pl.Expr, slots: Number, d1: pl.Expr, d2: pl.Expr, t: pl.Expr)
     0.5
     """
     ch2 = pl.when(d1 > 0).then((d2 / (d1 * d1) - 1).clip(lower_bound=0.0)).otherwise(0.0)
-    return pl.when(d1 > 0).then(shared_queue_wait(1.0, ch2, b / slots, slots * pl.lit(1.0), d1 * t).mean_s).otherwise(0.0)
+    return (
+        pl.when(d1 > 0).then(shared_queue_wait(1.0, ch2, b / slots, slots * pl.lit(1.0), d1 * t).mean_s).otherwise(0.0)
+    )

@@ -1,16 +1,10 @@
 """Service times of prefill and decode (docs/arithmetic.md, section 3)."""
 
-from typing import overload
-
 import polars as pl
 
 Number = pl.Expr | float
 
 
-@overload
-def prefill_s(p1: float, p2: float, *, d: float, r_p: float, q: float) -> float: ...
-@overload
-def prefill_s(p1: Number, p2: Number, *, d: Number, r_p: Number, q: Number) -> pl.Expr: ...
 def prefill_s(p1: Number, p2: Number, *, d: Number, r_p: Number, q: Number) -> Number:
     """Mean prefill execution in seconds over requests with E[p] = ``p1`` tokens and E[p²] = ``p2``: S̄ = d + p1/r_p + q·p2.
 
@@ -22,7 +16,9 @@ def prefill_s(p1: Number, p2: Number, *, d: Number, r_p: Number, q: Number) -> N
     return d + p1 / r_p + q * p2
 
 
-def prefill_second_moment(p1: Number, p2: Number, p3: Number, p4: Number, *, d: Number, r_p: Number, q: Number) -> Number:
+def prefill_second_moment(
+    p1: Number, p2: Number, p3: Number, p4: Number, *, d: Number, r_p: Number, q: Number
+) -> Number:
     """E[S²] in s² from the first four moments of the prompt length: the square of d + p/r_p + q·p², expanded.
 
     >>> prefill_second_moment(2.0, 4.0, 8.0, 16.0, d=1.0, r_p=2.0, q=0.25)  # S(2) = 1 + 1 + 1 = 3 always

@@ -26,9 +26,9 @@ GROUP = "cohort"
     kinds={"yaml"},
     code_version=ARITHMETIC_VERSION,
     metadata=schema_metadata(Inputs),
-    description="Every declared value of the cohort with its unit, bounds and provenance.",
 )
 def cohort(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[pl.DataFrame]:
+    """Every declared value of the cohort with its unit, bounds and provenance."""
     declared = plan_source.load_cohort(context.partition_key)
     frame = inputs_frame(declared)
     counts = frame["provenance"].value_counts()
@@ -43,9 +43,9 @@ def cohort(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.Mat
     kinds={"polars"},
     code_version=ARITHMETIC_VERSION,
     metadata=schema_metadata(Requests),
-    description="The trace as requests: arrival and token counts, no text, no identifiers.",
 )
 def requests(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[pl.DataFrame]:
+    """The trace as requests: arrival and token counts, no text, no identifiers."""
     declared = plan_source.load_cohort(context.partition_key)
     log = read_requests(declared.trace.file, declared.trace.format)
     version = dg.DataVersion(requests_sha256(log.requests))
@@ -60,11 +60,11 @@ def requests(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.M
     kinds={"polars"},
     code_version=ARITHMETIC_VERSION,
     metadata=schema_metadata(FrozenCohort),
-    description="What was read, under the fingerprint that every result carries.",
 )
 def frozen_cohort(
     context: dg.AssetExecutionContext, plan_source: PlanSource, inputs: pl.DataFrame
 ) -> dg.MaterializeResult[pl.DataFrame]:
+    """What was read, under the fingerprint that every result carries."""
     declared = plan_source.load_cohort(context.partition_key)
     frame = freeze(declared, read_requests(declared.trace.file, declared.trace.format), inputs)
     row = frame.row(0, named=True)
@@ -81,13 +81,18 @@ def frozen_cohort(
             description=description,
         )
         for name, model, description in (
-            ("buckets", Buckets, "Rate, burstiness and moments of the whole cohort and of each range of prompt lengths."),
+            (
+                "buckets",
+                Buckets,
+                "Rate, burstiness and moments of the whole cohort and of each range of prompt lengths.",
+            ),
             ("strata", Strata, "Each bucket cut into parts of about equal count, for chunk counts and goodput."),
         )
     },
     partitions_def=COHORT_PARTITIONS,
 )
 def workload(requests: pl.DataFrame, frozen_cohort: pl.DataFrame) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
+    """Moments of the prompt buckets, and their strata."""
     edges = tuple(int(edge) for edge in frozen_cohort["bucket_edges_tokens"].item().split())
     frame = bucket_frame(requests, edges)
     overall = frame.row(0, named=True)

@@ -62,7 +62,10 @@ def exports(
     )
     receipt, matrix = build_receipt(plan)
     directory = plan_source.export_directory(context.partition_key)
-    files = {"matrix": (MATRIX, matrix, receipt["matrix"]["sha256"]), "receipt": (RECEIPT, canonical_bytes(receipt), receipt["seal"])}
+    files = {
+        "matrix": (MATRIX, matrix, receipt["matrix"]["sha256"]),
+        "receipt": (RECEIPT, canonical_bytes(receipt), receipt["seal"]),
+    }
     for key, (name, data, sha256) in files.items():
         write_atomically(directory / name, data)
         metadata = {"path": dg.MetadataValue.path(str(directory / name)), "bytes": len(data), "sha256": sha256}
@@ -84,9 +87,9 @@ def _csv_schema(receipt: dict[str, object]) -> dg.TableSchema:
     group_name=GROUP,
     kinds={"python"},
     code_version=f"{__version__}+{ARITHMETIC_VERSION}",
-    description="What the independent verifier recomputed from the two files alone.",
 )
 def verified_receipt(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[None]:
+    """What the independent verifier recomputed from the two files alone."""
     directory = plan_source.export_directory(context.partition_key)
     verification = verify(directory / RECEIPT, directory / MATRIX)
     if not verification.passed:

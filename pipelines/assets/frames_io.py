@@ -12,7 +12,7 @@ import pandera.polars as pa
 import polars as pl
 
 
-class FrameStore(dg.ConfigurableIOManager):  # type: ignore[type-arg]
+class FrameStore(dg.ConfigurableIOManager):
     """Stores each asset's frame as ``BASE/asset/key/PARTITION.parquet``; a killed run leaves the old file or the new one."""
 
     base: str
@@ -67,4 +67,6 @@ def shown(
     """``frame`` as a result with its row count, its data version, ``metadata`` and ``checks``; ``asset_key`` where a step has several."""
     about = {"dagster/row_count": frame.height, **metadata}
     found = version or content_version(frame)
-    return dg.MaterializeResult(asset_key=asset_key, value=frame, metadata=about, data_version=found, check_results=checks)
+    return dg.MaterializeResult(
+        asset_key=asset_key, value=frame, metadata=about, data_version=found, check_results=checks
+    )

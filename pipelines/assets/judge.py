@@ -44,7 +44,10 @@ def rule_assets(rules: Rules) -> dg.AssetsDefinition:
     """The declared gates and the decision rule as assets."""
     about = {
         "gates": (Gates, "Every gate of the rules directory."),
-        "preference": (Preference, "In which order passing scenarios are preferred, and what an operating part weighs."),
+        "preference": (
+            Preference,
+            "In which order passing scenarios are preferred, and what an operating part weighs.",
+        ),
     }
 
     @dg.multi_asset(
@@ -76,11 +79,11 @@ def rule_assets(rules: Rules) -> dg.AssetsDefinition:
     kinds={"polars"},
     code_version=ARITHMETIC_VERSION,
     metadata=schema_metadata(ScenarioMatrix),
-    description="All scenarios of all topologies on one cohort, both bounds. Latencies are modeled.",
 )
 def scenario_matrix(
     inputs: pl.DataFrame, preference: pl.DataFrame, **evaluations: pl.DataFrame
 ) -> dg.MaterializeResult[pl.DataFrame]:
+    """All scenarios of all topologies on one cohort, both bounds. Latencies are modeled."""
     frames = [evaluations[name] for name in TOPOLOGIES]
     return shown(assemble(frames, InputTable.of(inputs), part_weights(preference)), modeled=True)
 
@@ -92,11 +95,11 @@ def scenario_matrix(
     kinds={"polars"},
     code_version=ARITHMETIC_VERSION,
     metadata=schema_metadata(Verdicts),
-    description="Every scenario judged by every gate that applies to it.",
 )
 def verdicts(
     scenario_matrix: pl.DataFrame, gates: pl.DataFrame, inputs: pl.DataFrame
 ) -> dg.MaterializeResult[pl.DataFrame]:
+    """Every scenario judged by every gate that applies to it."""
     frame = judge(scenario_matrix, gates, InputTable.of(inputs))
     counts = dict(frame["verdict"].value_counts().iter_rows())
     return shown(frame, **{f"verdicts_{name}": counts.get(name, 0) for name in ("pass", "fail", "refused")})

@@ -18,12 +18,11 @@ class _StepLines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Show the record if it ends a step or is a warning of an asset."""
         event = getattr(record, "dagster_meta", {}).get("dagster_event")
-        kind = event.event_type_value if event is not None else None
-        if kind == "STEP_SUCCESS" and not self._quiet:
+        if event is not None and event.event_type_value == "STEP_SUCCESS" and not self._quiet:
             elapsed = time.monotonic() - self._started
-            print(f"  {elapsed:5.1f} s  {event.step_key.replace('__', '/')}", file=sys.stderr)
+            sys.stderr.write(f"  {elapsed:5.1f} s  {event.step_key.replace('__', '/')}\n")
         elif event is None and record.levelno >= logging.WARNING:
-            print(f"  {record.getMessage()}", file=sys.stderr)
+            sys.stderr.write(f"  {record.getMessage()}\n")
 
 
 @dg.logger(

@@ -1,5 +1,6 @@
 """Where a run finds its declarations and leaves its exports."""
 
+from functools import lru_cache
 from pathlib import Path
 
 import dagster as dg
@@ -12,6 +13,28 @@ COHORT_PARTITIONS = dg.StaticPartitionsDefinition(list(known_cohorts()))
 """One partition per known cohort, keyed by its name. Static: a dynamic definition costs a query per event and triples a small plan."""
 
 
+@lru_cache(maxsize=4)
+def _cohort_as_of(path: Path, _state: tuple[tuple[str, int, int], ...]) -> Cohort:
+    return load_cohort(path)
+
+
+@lru_cache(maxsize=4)
+def _rules_as_of(directory: Path, _state: tuple[tuple[str, int, int], ...]) -> Rules:
+    return load_rules(directory)
+
+
+def _state(path: Path, pattern: str) -> tuple[tuple[str, int, int], ...]:
+    """Name, size and modification time of the declarations at ``path``: what a remembered reading of them depends on."""
+    files = sorted(path.glob(pattern)) if path.is_dir() else [path]
+    found = [(file.name, file.stat()) for file in files if file.is_file()]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
+
+
+def declared_rules(directory: Path) -> Rules:
+    """The rules of ``directory``, parsed once per version of its files; raises DeclarationProblems."""
+    return _rules_as_of(directory, _state(directory, "*.y*ml"))
+
+
 class PlanSource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """What to plan: a cohort (its partition key, if empty), a rules directory and an export directory (their defaults, if empty)."""
 
@@ -22,13 +45,12 @@ class PlanSource(dg.ConfigurableResource):  # type: ignore[type-arg]
     def load_cohort(self, partition_key: str) -> Cohort:
         """The declared cohort of a partition; raises DeclarationProblems."""
         known = known_cohorts()
-        if not self.cohort and partition_key in known:
-            return load_cohort(known[partition_key])
-        return load_cohort(cohort_path(self.cohort or partition_key))
+        place = cohort_path(self.cohort) if self.cohort else known.get(partition_key, cohort_path(partition_key))
+        return _cohort_as_of(place, _state(place, "cohort.yaml"))
 
     def load_rules(self) -> Rules:
         """The declared rules; raises DeclarationProblems."""
-        return load_rules(Path(self.rules) if self.rules else rules_directory())
+        return declared_rules(Path(self.rules) if self.rules else rules_directory())
 
     def export_directory(self, partition_key: str) -> Path:
         """Where receipt.json and matrix.csv of a partition go: ``receipts/COHORT/`` of the project unless declared."""

@@ -24,7 +24,10 @@ def stop(code: int) -> NoReturn:
 
 @contextmanager
 def problems_reported(output: str) -> Iterator[None]:
-    """Report DeclarationProblems, one a line on standard error (as one JSON object on standard output too if ``output`` is json), and exit with 2."""
+    """Report DeclarationProblems and exit with 2.
+
+    One problem a line on standard error; if ``output`` is json, one JSON object on standard output as well.
+    """
     try:
         yield
     except DeclarationProblems as found:

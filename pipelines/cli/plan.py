@@ -61,7 +61,9 @@ def _refuse_unwritable(target: Path) -> None:
 
     existing = next(place for place in (target, *target.absolute().parents) if place.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        click.echo(f"{target}:1:1: --out: cannot be written; expected a directory, or a place where one can be made", err=True)
+        click.echo(
+            f"{target}:1:1: --out: cannot be written; expected a directory, or a place where one can be made", err=True
+        )
         stop(BAD_INPUT)
 
 

@@ -11,17 +11,31 @@ from rich.table import Table
 from pipelines.cli.run import PlanResult
 from pipelines.gates.wording import SYMBOLS, shown
 
-_WIDTH = 132
+_WIDTH = 140
 """Columns that the tables may take: cut figures would be worse than wrapped lines."""
 
-_COLUMNS = ("GPUs", "parts", "TTFT", "TPOT", "stall", "goodput", "utilization", "headroom", "queue", "transfer", "gates")
+_COLUMNS = (
+    "GPUs",
+    "parts",
+    "TTFT",
+    "TPOT",
+    "stall",
+    "goodput",
+    "utilization",
+    "headroom",
+    "queue",
+    "transfer",
+    "gates",
+)
 
 
 def print_report(result: PlanResult) -> None:
     """Topologies, verdicts, decision, what was rejected and why, and where the exports are."""
     console = Console(highlight=False)
     console.width = max(console.width if console.is_terminal else 0, _WIDTH)
-    click.echo(f"{result.cohort}: the scenario that speaks for each topology (latencies are modeled means, not measurements)")
+    click.echo(
+        f"{result.cohort}: the scenario that speaks for each topology (latencies are modeled means, not measurements)"
+    )
     console.print(_topologies(result.headlines, result.verdicts))
     console.print(_verdicts(result))
     _print_decision(result)

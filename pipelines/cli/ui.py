@@ -17,6 +17,10 @@ def ui(host: str, port: int) -> None:
     project = project_directory()
     prepare_home(project)
     os.chdir(project)
-    where = ["-w", "workspace.yaml"] if (project / "workspace.yaml").is_file() else ["-m", "pipelines.definitions"]
+    where = (
+        ["-w", "workspace.yaml"]
+        if (project / "workspace.yaml").is_file()
+        else ["-m", "pipelines.definitions", "-a", "defs"]
+    )
     click.echo(f"http://{host}:{port}  (stop with Ctrl-C)", err=True)
     os.execv(sys.executable, [sys.executable, "-m", "dagster", "dev", *where, "-h", host, "-p", str(port)])

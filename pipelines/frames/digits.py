@@ -21,7 +21,8 @@ def significant(value: float, digits: int = RESULT_DIGITS) -> float:
 def round_results(frame: pl.DataFrame) -> pl.DataFrame:
     """Every float column of ``frame`` rounded to :data:`RESULT_DIGITS`; nulls stay.
 
-    Python's correctly rounded conversion is used because polars' ``round_sig_figs`` multiplies by powers of ten and may miss the nearest double.
+    Python's conversion is used since it rounds correctly: polars' ``round_sig_figs`` multiplies by powers of ten and may
+    miss the nearest double.
     """
     columns = [
         pl.Series(name, [None if value is None else significant(value) for value in frame[name]], dtype=pl.Float64)

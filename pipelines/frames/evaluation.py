@@ -1,5 +1,7 @@
 """What one topology's evaluation yields: a row per scenario, bound and prompt bucket."""
 
+from typing import Any
+
 import pandera.polars as pa
 
 LANES = (
@@ -14,15 +16,26 @@ LANES = (
 )
 """The eight intervals of a request, in the order in which it meets them. They add up to its end-to-end latency."""
 
-LOADS = ("mixed", "prefill_lane", "prefill", "decode", "link", "slots", "kv_mixed", "kv_prefill", "kv_decode", "staging")
+LOADS = (
+    "mixed",
+    "prefill_lane",
+    "prefill",
+    "decode",
+    "link",
+    "slots",
+    "kv_mixed",
+    "kv_prefill",
+    "kv_decode",
+    "staging",
+)
 """Everything that can be full, in the order in which a refusal is looked for."""
 
 
-def _lane(meaning: str) -> object:
+def _lane(meaning: str) -> Any:
     return pa.Field(nullable=True, ge=0, metadata={"unit": "s", "meaning": f"{meaning} (modeled mean)"})
 
 
-def _load(resource: str) -> object:
+def _load(resource: str) -> Any:
     return pa.Field(nullable=True, metadata={"unit": "ratio", "meaning": f"utilization of {resource}, 1 = saturated"})
 
 
@@ -33,13 +46,17 @@ class ScenarioColumns(pa.DataFrameModel):
     scenario: str = pa.Field(metadata={"unit": "", "meaning": "topology with its pool sizes and knobs"})
     topology: str = pa.Field(metadata={"unit": "", "meaning": "aggregated, chunked or disaggregated"})
     place: int = pa.Field(ge=0, metadata={"unit": "", "meaning": "position of the scenario in the matrix"})
-    workers_mixed: int = pa.Field(nullable=True, metadata={"unit": "count", "meaning": "workers that serve both phases"})
+    workers_mixed: int = pa.Field(
+        nullable=True, metadata={"unit": "count", "meaning": "workers that serve both phases"}
+    )
     workers_prefill: int = pa.Field(nullable=True, metadata={"unit": "count", "meaning": "prefill workers"})
     workers_decode: int = pa.Field(nullable=True, metadata={"unit": "count", "meaning": "decode workers"})
     chunk_tokens: int = pa.Field(nullable=True, metadata={"unit": "tokens", "meaning": "token budget of one step"})
     gpus: int = pa.Field(ge=1, metadata={"unit": "count", "meaning": "GPUs that the scenario occupies"})
     bound: str = pa.Field(isin=["nominal", "conservative"], metadata={"unit": "", "meaning": "which end of the inputs"})
-    status: str = pa.Field(isin=["evaluated", "refused"], metadata={"unit": "", "meaning": "refused rows have no latency"})
+    status: str = pa.Field(
+        isin=["evaluated", "refused"], metadata={"unit": "", "meaning": "refused rows have no latency"}
+    )
     refusal_kind: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "typed reason of the refusal"})
     refusal_resource: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "load that refused the scenario"})
     refusal_figure: float = pa.Field(nullable=True, metadata={"unit": "", "meaning": "its figure"})
@@ -57,12 +74,21 @@ class ScenarioColumns(pa.DataFrameModel):
     pressure: float = pa.Field(nullable=True, metadata={"unit": "ratio", "meaning": "largest load over its ceiling"})
     tightest: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "the load with that pressure"})
     headroom: float = pa.Field(nullable=True, metadata={"unit": "ratio", "meaning": "1 - pressure"})
-    decode_batch: float = pa.Field(nullable=True, metadata={"unit": "count", "meaning": "mean decoding sequences per worker"})
-    stall_s: float = pa.Field(nullable=True, ge=0, metadata={"unit": "s", "meaning": "longest gap between tokens (modeled)"})
-    goodput: float = pa.Field(
-        nullable=True, ge=0, le=1, metadata={"unit": "ratio", "meaning": "share of requests that meet TTFT and TPOT (modeled)"}
+    decode_batch: float = pa.Field(
+        nullable=True, metadata={"unit": "count", "meaning": "mean decoding sequences per worker"}
     )
-    dominant_queue: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "the longest wait: prefill, transfer, decode"})
+    stall_s: float = pa.Field(
+        nullable=True, ge=0, metadata={"unit": "s", "meaning": "longest gap between tokens (modeled)"}
+    )
+    goodput: float = pa.Field(
+        nullable=True,
+        ge=0,
+        le=1,
+        metadata={"unit": "ratio", "meaning": "share of requests that meet TTFT and TPOT (modeled)"},
+    )
+    dominant_queue: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "the longest wait: prefill, transfer, decode"}
+    )
 
     class Config:
         """No other columns."""

@@ -9,17 +9,25 @@ class FrozenCohort(pa.DataFrameModel):
     name: str = pa.Field(metadata={"unit": "", "meaning": "name of the cohort"})
     title: str = pa.Field(metadata={"unit": "", "meaning": "its title"})
     model_name: str = pa.Field(metadata={"unit": "", "meaning": "name of the served model"})
-    fingerprint: str = pa.Field(str_length=64, metadata={"unit": "", "meaning": "SHA-256 of inputs, requests and bucket edges"})
+    fingerprint: str = pa.Field(
+        str_length=64, metadata={"unit": "", "meaning": "SHA-256 of inputs, requests and bucket edges"}
+    )
     requests_sha256: str = pa.Field(str_length=64, metadata={"unit": "", "meaning": "SHA-256 of the requests frame"})
     format: str = pa.Field(metadata={"unit": "", "meaning": "trace format"})
-    provenance: str = pa.Field(isin=["observed", "supplied"], metadata={"unit": "", "meaning": "provenance of the trace"})
+    provenance: str = pa.Field(
+        isin=["observed", "supplied"], metadata={"unit": "", "meaning": "provenance of the trace"}
+    )
     source: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "where an observed trace was recorded"})
     note: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "the declaring person's remark"})
     requests: int = pa.Field(ge=2, metadata={"unit": "count", "meaning": "requests in the frame"})
     duration_s: float = pa.Field(gt=0, metadata={"unit": "s", "meaning": "last arrival minus first"})
     rows_read: int = pa.Field(ge=2, metadata={"unit": "count", "meaning": "rows of the trace"})
-    rows_dropped: int = pa.Field(ge=0, metadata={"unit": "count", "meaning": "rows of the trace that are not in the frame"})
-    bucket_edges_tokens: str = pa.Field(metadata={"unit": "tokens", "meaning": "inner edges of the prompt buckets, space-separated"})
+    rows_dropped: int = pa.Field(
+        ge=0, metadata={"unit": "count", "meaning": "rows of the trace that are not in the frame"}
+    )
+    bucket_edges_tokens: str = pa.Field(
+        metadata={"unit": "tokens", "meaning": "inner edges of the prompt buckets, space-separated"}
+    )
 
     class Config:
         """No other columns."""

@@ -25,8 +25,12 @@ _ALL = (
     Metric("tpot_worst", "s", "tpot_worst_s", True, "largest modeled mean TPOT of any prompt bucket"),
     Metric("e2e_worst", "s", "e2e_worst_s", True, "largest modeled mean end-to-end latency of any prompt bucket"),
     Metric("stall", "s", "stall_s", True, "longest modeled gap between two tokens of one request"),
-    Metric("goodput", "ratio", "goodput", True, "modeled share of requests that meet both the TTFT and the TPOT objective"),
-    Metric("transfer_worst", "s", "transfer_worst_s", True, "largest modeled transfer wait plus KV movement of any bucket"),
+    Metric(
+        "goodput", "ratio", "goodput", True, "modeled share of requests that meet both the TTFT and the TPOT objective"
+    ),
+    Metric(
+        "transfer_worst", "s", "transfer_worst_s", True, "largest modeled transfer wait plus KV movement of any bucket"
+    ),
     Metric(
         "transfer_envelope_share",
         "ratio",
@@ -34,10 +38,18 @@ _ALL = (
         True,
         "transfer_worst as a share of the declared TTFT growth (objectives.ttft_growth)",
     ),
-    Metric("pressure", "ratio", "pressure", False, "largest load of the scenario as a share of its ceiling; refused at 1"),
+    Metric(
+        "pressure", "ratio", "pressure", False, "largest load of the scenario as a share of its ceiling; refused at 1"
+    ),
     Metric("headroom", "ratio", "headroom", False, "share of the tightest ceiling that is left (1 - pressure)"),
     Metric("gpus", "count", "gpus", False, "GPUs that the scenario occupies"),
-    Metric("operating_parts", "count", "operating_parts", False, "weighted pools, queues, state transfers and failure edges"),
+    Metric(
+        "operating_parts",
+        "count",
+        "operating_parts",
+        False,
+        "weighted pools, queues, state transfers and failure edges",
+    ),
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}

@@ -43,7 +43,9 @@ def standing(matrix: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
 
 def _best(passing: pl.DataFrame, prefer: list[str]) -> pl.DataFrame:
     keys = [_RANKING[name] for name in prefer]
-    return passing.sort([column for column, _ in keys] + ["place"], descending=[more for _, more in keys] + [False]).head(1)
+    return passing.sort(
+        [column for column, _ in keys] + ["place"], descending=[more for _, more in keys] + [False]
+    ).head(1)
 
 
 def _nearest_miss(missing: pl.DataFrame) -> pl.DataFrame:
@@ -66,7 +68,9 @@ def decide(matrix: pl.DataFrame, verdicts: pl.DataFrame, preference: pl.DataFram
         else:
             status, reason = "passes_but_larger", _why_not_smallest(best, chosen.row(0, named=True), prefer)
         rows.append((name, best["scenario"], best["place"], status, reason))
-    return Decision.validate(pl.DataFrame(rows, schema=["topology", "scenario", "place", "standing", "reason"], orient="row"))
+    return Decision.validate(
+        pl.DataFrame(rows, schema=["topology", "scenario", "place", "standing", "reason"], orient="row")
+    )
 
 
 def _why_missed(best: dict[str, Any], verdicts: pl.DataFrame) -> str:

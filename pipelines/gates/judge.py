@@ -40,7 +40,10 @@ def _judge_one(matrix: pl.DataFrame, gate: dict[str, object]) -> pl.DataFrame:
     return (
         matrix.filter(concerned)
         .with_columns(
-            *[pl.lit(gate[name]).alias(name) for name in ("gate", "metric", "unit", "op", "limit", "severity", "blocking")],
+            *[
+                pl.lit(gate[name]).alias(name)
+                for name in ("gate", "metric", "unit", "op", "limit", "severity", "blocking")
+            ],
             figure=pl.when(shown).then(pl.col(metric.column).cast(pl.Float64)),
         )
         .with_columns(

@@ -25,7 +25,17 @@ def shown(value: float | None, unit: str) -> str:
 def said(verdict: dict[str, Any]) -> str:
     """One verdict as a clause: what was judged, its figure, its limit.
 
-    >>> said({"gate": "stall", "bound": "nominal", "verdict": "fail", "figure": 2.0, "limit": 0.4, "unit": "s", "op": "lte"})
+    >>> said(
+    ...     {
+    ...         "gate": "stall",
+    ...         "bound": "nominal",
+    ...         "verdict": "fail",
+    ...         "figure": 2.0,
+    ...         "limit": 0.4,
+    ...         "unit": "s",
+    ...         "op": "lte",
+    ...     }
+    ... )
     'stall 2 s, not <= 400 ms'
     """
     limit = f"{SYMBOLS[verdict['op']]} {shown(verdict['limit'], verdict['unit'])}"
@@ -39,7 +49,9 @@ def said(verdict: dict[str, Any]) -> str:
 def refusal(row: dict[str, Any]) -> str:
     """A refusal as a clause: kind, resource, figure, limit.
 
-    >>> refusal({"refusal_kind": "utilization", "refusal_resource": "mixed", "refusal_figure": 1.2, "refusal_limit": 0.8})
+    >>> refusal(
+    ...     {"refusal_kind": "utilization", "refusal_resource": "mixed", "refusal_figure": 1.2, "refusal_limit": 0.8}
+    ... )
     'refused: utilization of mixed 1.2, ceiling 0.8'
     """
     kind, resource = row["refusal_kind"].replace("_", " "), row["refusal_resource"].replace("_", " ")

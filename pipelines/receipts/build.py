@@ -65,7 +65,17 @@ def build_receipt(plan: PlanFrames) -> tuple[Json, bytes]:
 
 def _workload(plan: PlanFrames) -> Json:
     row = plan.frozen.row(0, named=True)
-    kept = ("requests_sha256", "format", "provenance", "source", "note", "requests", "duration_s", "rows_read", "rows_dropped")
+    kept = (
+        "requests_sha256",
+        "format",
+        "provenance",
+        "source",
+        "note",
+        "requests",
+        "duration_s",
+        "rows_read",
+        "rows_dropped",
+    )
     return {name: row[name] for name in kept} | {
         "bucket_edges_tokens": [int(edge) for edge in row["bucket_edges_tokens"].split()],
         "buckets": plan.buckets.to_dicts(),
@@ -75,7 +85,9 @@ def _workload(plan: PlanFrames) -> Json:
 
 def _kv(plan: PlanFrames) -> Json:
     inputs = plan.table
-    factors: Json = {name: inputs.number(f"model.{name}") for name in ("layers", "kv_heads", "head_dim", "layout_factor")}
+    factors: Json = {
+        name: inputs.number(f"model.{name}") for name in ("layers", "kv_heads", "head_dim", "layout_factor")
+    }
     factors["element_bytes"] = kv.ELEMENT_BYTES[inputs.word("model.kv_dtype")]
     per_token = {bound: kv_bytes_per_token(inputs, bound) for bound in BOUNDS}
     return {"formula": kv.FORMULA, "factors": factors, "bytes_per_token": per_token}
@@ -141,7 +153,16 @@ def _scenarios(plan: PlanFrames) -> list[Json]:
     scenarios = []
     for nominal, conservative in zip(rows[::2], rows[1::2], strict=True):
         name = nominal["scenario"]
-        knobs = ("scenario", "topology", "workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens", "gpus", "operating_parts")
+        knobs = (
+            "scenario",
+            "topology",
+            "workers_mixed",
+            "workers_prefill",
+            "workers_decode",
+            "chunk_tokens",
+            "gpus",
+            "operating_parts",
+        )
         bounds = {row["bound"]: _bound(row, ceilings[row["bound"]], lanes) for row in (nominal, conservative)}
         scenarios.append(
             {knob: nominal[knob] for knob in knobs}
@@ -190,7 +211,9 @@ def _decision(plan: PlanFrames) -> Json:
         "outcome": "topology_chosen" if found else "no_topology_qualifies",
         "scenario": chosen["scenario"].item() if found else None,
         "topology": chosen["topology"].item() if found else None,
-        "reason": chosen["reason"].item() if found else "no scenario of the compared topologies passes every blocking gate",
+        "reason": chosen["reason"].item()
+        if found
+        else "no scenario of the compared topologies passes every blocking gate",
         "rests_on": reliance,
         "unobserved_share": unobserved_share(reliance),
     }

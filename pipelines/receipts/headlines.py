@@ -4,7 +4,6 @@ from typing import Any
 
 import polars as pl
 
-
 POOL_LOADS = ("mixed", "prefill", "decode")
 FIGURES = (
     "status",
@@ -52,5 +51,3 @@ def chosen_or_nearest(decision: pl.DataFrame) -> list[str]:
     """The scenario chosen, or every topology's nearest miss if none is."""
     chosen = decision.filter(pl.col("standing") == "chosen")
     return (decision if chosen.is_empty() else chosen)["scenario"].to_list()
-
-

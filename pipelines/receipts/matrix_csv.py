@@ -66,8 +66,15 @@ def matrix_csv(body: Json) -> tuple[list[str], int, bytes, str]:
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(columns)
     for scenario, row in zip(body["scenarios"], rows, strict=True):
-        named = [body["fingerprint"], scenario["scenario"], scenario["topology"], body["truth_boundary"]["latency_label"]]
-        values = [part for value, provenance in row.values() for part in (value, provenance if value is not None else None)]
+        named = [
+            body["fingerprint"],
+            scenario["scenario"],
+            scenario["topology"],
+            body["truth_boundary"]["latency_label"],
+        ]
+        values = [
+            part for value, provenance in row.values() for part in (value, provenance if value is not None else None)
+        ]
         writer.writerow([cell(value) for value in (*named, *values)])
     data = text.getvalue().encode()
     return columns, len(rows), data, hashlib.sha256(data).hexdigest()

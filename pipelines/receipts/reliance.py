@@ -40,7 +40,9 @@ def _objectives(gates: pl.DataFrame, topology: str) -> set[str]:
     return read
 
 
-def rests_on(inputs: InputTable, gates: pl.DataFrame, topologies: list[str], trace_provenance: str) -> list[dict[str, str]]:
+def rests_on(
+    inputs: InputTable, gates: pl.DataFrame, topologies: list[str], trace_provenance: str
+) -> list[dict[str, str]]:
     """Path and provenance of each input that ``topologies`` and the gates on them read, in table order, then the trace.
 
     ``gates`` are the resolved ones: those without a limit do not apply.

@@ -83,7 +83,9 @@ def evaluate(base: pl.DataFrame, dispatch: str, first_token: str, strata: tuple[
     frame = frame.with_columns(
         s_mean=_mean(strata, executions),
         s_second=_mean(strata, [execution * execution for execution in executions]),
-        token_seconds=_mean(strata, [stratum.p1 * execution for stratum, execution in zip(strata, executions, strict=True)]),
+        token_seconds=_mean(
+            strata, [stratum.p1 * execution for stratum, execution in zip(strata, executions, strict=True)]
+        ),
     ).with_columns(cs2=service.scv(s_mean, pl.col("s_second")), lane=RATE / n * s_mean)
     frame = with_step_and_slots(frame)
     queue = queues.pool_wait(dispatch, CA2, pl.col("cs2"), pl.col("lane"), n, s_mean)

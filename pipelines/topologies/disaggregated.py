@@ -55,7 +55,10 @@ def _with_memory(frame: pl.DataFrame) -> pl.DataFrame:
     in_flight = per_decode * (pl.col("transfer_wait_s") + pl.col("transfer_mean_s"))
     return frame.with_columns(
         load_kv_prefill=KAPPA * per_prefill * (prefill_token_seconds() + wait + moved) / memory,
-        load_kv_decode=KAPPA * per_decode * (wait + moved + P1 * pl.col("decode_wait_s") + decode_token_seconds()) / memory,
+        load_kv_decode=KAPPA
+        * per_decode
+        * (wait + moved + P1 * pl.col("decode_wait_s") + decode_token_seconds())
+        / memory,
         load_staging=in_flight / (SLOTS - pl.col("decode_batch")),
     )
 

@@ -19,7 +19,12 @@ _LATENCY_COLUMNS = ("decode_batch", "stall_s", "goodput", "dominant_queue", *LAN
 
 
 def evaluate(
-    topology: str, fingerprint: str, scenarios: pl.DataFrame, inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame
+    topology: str,
+    fingerprint: str,
+    scenarios: pl.DataFrame,
+    inputs: InputTable,
+    buckets: pl.DataFrame,
+    strata: pl.DataFrame,
 ) -> pl.DataFrame:
     """Evaluate every scenario of ``topology`` under both bounds: an :class:`Evaluation` frame, one row per scenario, bound and bucket.
 
@@ -45,7 +50,9 @@ def _spans(buckets: pl.DataFrame, strata: pl.DataFrame) -> dict[str, Span]:
     spans = {}
     for bucket in buckets.filter(pl.col("bucket") != "all").iter_rows(named=True):
         rows = strata.filter(pl.col("bucket") == bucket["bucket"]).iter_rows(named=True)
-        within = tuple(Stratum(row["requests"] / total, row["prompt_tokens_mean"], row["prompt_tokens_m2"]) for row in rows)
+        within = tuple(
+            Stratum(row["requests"] / total, row["prompt_tokens_mean"], row["prompt_tokens_m2"]) for row in rows
+        )
         spans[bucket["bucket"]] = Span(bucket["prompt_tokens_mean"], bucket["prompt_tokens_m2"], within)
     return spans
 
@@ -99,7 +106,9 @@ def _lanes(frame: pl.DataFrame, phases: Phases, buckets: pl.DataFrame, spans: di
     for one in per_bucket[1:]:
         goodput = goodput + one["met"]
     shown = pl.when(pl.col("status") == "evaluated")
-    stacked = [one.with_columns(goodput=goodput.clip(0.0, 1.0), bucket_place=pl.lit(i)) for i, one in enumerate(per_bucket)]
+    stacked = [
+        one.with_columns(goodput=goodput.clip(0.0, 1.0), bucket_place=pl.lit(i)) for i, one in enumerate(per_bucket)
+    ]
     return (
         pl.concat(stacked)
         .with_columns(shown.then(pl.col(name)).alias(name) for name in _LATENCY_COLUMNS)

@@ -11,7 +11,7 @@ TO_FIRST_TOKEN = {"prefill": LANES[:3], "decode": LANES[:7]}
 """The lanes up to the first token, by the phase that emits it."""
 
 ADDITIVITY = 1e-9
-"""Relative difference at which a sum of lanes is called wrong: far above the error of adding eight doubles, far below an exported digit's meaning."""
+"""Relative difference at which a sum of lanes is called wrong: far above the error of adding eight doubles."""
 
 
 def dominant_queue() -> pl.Expr:
@@ -27,7 +27,10 @@ def dominant_queue() -> pl.Expr:
 
 
 def bucket_lanes(frame: pl.DataFrame, phases: Phases, bucket: dict[str, Any], span: Span) -> pl.DataFrame:
-    """``frame`` with the bucket's lanes, TTFT, TPOT, E2E (s) and ``met``: the share of the cohort that lies in the bucket and meets the objectives."""
+    """``frame`` with the bucket's lanes, TTFT, TPOT, E2E (s) and ``met``.
+
+    ``met`` is the share of the cohort that lies in the bucket and meets both objectives.
+    """
     first_by_prefill = phases.first_token == "prefill"
     later_tokens = bucket["output_tokens_mean"] - 1
     first_step = bucket["multi_token_share"] if first_by_prefill else 1.0
@@ -62,10 +65,12 @@ def _met(phases: Phases, stratum: Stratum) -> pl.Expr:
 
 
 def check_lanes_add_up(evaluation: pl.DataFrame, first_token: str) -> None:
-    """ArithmeticError, naming the first scenario, unless TTFT is the sum of the lanes up to the first token and E2E the sum of all eight."""
+    """ArithmeticError, naming the first scenario, unless TTFT and E2E are the sums of their lanes."""
     for total, lanes in (("ttft_s", TO_FIRST_TOKEN[first_token]), ("e2e_s", LANES)):
         gap = (pl.sum_horizontal(lanes) - pl.col(total)).abs() > ADDITIVITY * pl.col(total).abs()
         wrong = evaluation.filter((pl.col("status") == "evaluated") & (gap | pl.col(total).is_null()))
         if not wrong.is_empty():
             row = wrong.row(0, named=True)
-            raise ArithmeticError(f"{row['scenario']} ({row['bound']}, {row['bucket']}): lanes do not add up to {total}")
+            raise ArithmeticError(
+                f"{row['scenario']} ({row['bound']}, {row['bucket']}): lanes do not add up to {total}"
+            )

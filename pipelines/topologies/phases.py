@@ -37,8 +37,8 @@ class Span:
 class Phases:
     """What a topology computes for all its scenarios at once.
 
-    ``frame`` has, per scenario and bound: ``load_*``, ``t`` (TPOT, s), ``decode_batch``, ``prefill_wait_s``, ``transfer_wait_s``, ``decode_wait_s``,
-    ``stall_s``, and ``queue_wait_s``, ``queue_probability`` of the queue that keeps its distribution in goodput.
+    ``frame`` has, per scenario and bound: ``load_*``, ``t`` (TPOT, s), ``decode_batch``, ``prefill_wait_s``,
+    ``transfer_wait_s``, ``decode_wait_s``, ``stall_s``, and ``queue_wait_s``, ``queue_probability`` of the queue that keeps its distribution in goodput.
     ``execution_s`` and ``movement_s`` give a span's prefill execution and KV movement in seconds.
     """
 
@@ -62,7 +62,8 @@ def with_whole_prompt_moments(frame: pl.DataFrame) -> pl.DataFrame:
     """Add ``s_mean`` (S̄, s), ``cs2`` and ``s_max`` (s) of prompts that are prefilled in one piece."""
     second = pl.lit(1.0) * service.prefill_second_moment(P1, P2, P3, P4, d=D, r_p=R_P, q=Q)
     return frame.with_columns(
-        s_mean=service.prefill_s(P1, P2, d=D, r_p=R_P, q=Q), s_max=service.prefill_s(P_MAX, P_MAX * P_MAX, d=D, r_p=R_P, q=Q)
+        s_mean=service.prefill_s(P1, P2, d=D, r_p=R_P, q=Q),
+        s_max=service.prefill_s(P_MAX, P_MAX * P_MAX, d=D, r_p=R_P, q=Q),
     ).with_columns(cs2=service.scv(pl.col("s_mean"), second))
 
 
@@ -72,7 +73,9 @@ def with_decode_demand(frame: pl.DataFrame, first_token: str, workers: pl.Expr) 
     d1, d2, pd = service.decode_steps(pl.col("o1"), pl.col("o2"), pl.col("po"), P1, g=g)
     resident = service.resident_tokens(D1, D2, PD)
     return (
-        frame.with_columns(pl.lit(1.0).mul(d1).alias("d1"), pl.lit(1.0).mul(d2).alias("d2"), pl.lit(1.0).mul(pd).alias("pd"))
+        frame.with_columns(
+            pl.lit(1.0).mul(d1).alias("d1"), pl.lit(1.0).mul(d2).alias("d2"), pl.lit(1.0).mul(pd).alias("pd")
+        )
         .with_columns(c=service.decode_step_cost(pl.col("r_d"), pl.col("gamma"), resident), x=RATE * D1 / workers)
         .with_columns(rho_d=pl.col("x") * C)
     )

@@ -15,9 +15,9 @@ def scenario_frame(inputs: InputTable) -> pl.DataFrame:
     chunks = [int(word) for word in inputs.words("topologies.chunked.chunk_tokens")]
     spaces = {
         "aggregated": counts.select(workers_mixed="n", scenario=pl.format("aggregated/n{}", "n")),
-        "chunked": counts.join(pl.DataFrame({"c": chunks}, schema={"c": pl.Int64}), how="cross", maintain_order="left_right").select(
-            workers_mixed="n", chunk_tokens="c", scenario=pl.format("chunked/n{}/c{}", "n", "c")
-        ),
+        "chunked": counts.join(
+            pl.DataFrame({"c": chunks}, schema={"c": pl.Int64}), how="cross", maintain_order="left_right"
+        ).select(workers_mixed="n", chunk_tokens="c", scenario=pl.format("chunked/n{}/c{}", "n", "c")),
         "disaggregated": counts.join(counts, how="cross", maintain_order="left_right", suffix="_d")
         .filter(pl.col("n") + pl.col("n_d") <= workers)
         .select(workers_prefill="n", workers_decode="n_d", scenario=pl.format("disaggregated/p{}/d{}", "n", "n_d")),

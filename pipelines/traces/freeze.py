@@ -28,7 +28,8 @@ def _row(declared: Input) -> dict[str, object]:
 def frozen_cohort(cohort: Cohort, log: RequestLog, inputs: pl.DataFrame) -> pl.DataFrame:
     """What was read, under which fingerprint: a :class:`FrozenCohort` frame of one row.
 
-    The fingerprint is the SHA-256 of the canonical form of inputs, digest of the requests, and bucket edges: the same requests in another file or order of keys give the same one.
+    The fingerprint is the SHA-256 of the canonical form of inputs, digest of the requests, and bucket edges: the same
+    requests in another file, or keys in another order, give the same one.
     """
     requests = requests_sha256(log.requests)
     edges = list(cohort.bucket_edges_tokens)
@@ -36,7 +37,9 @@ def frozen_cohort(cohort: Cohort, log: RequestLog, inputs: pl.DataFrame) -> pl.D
         "name": cohort.name,
         "title": cohort.title,
         "model_name": cohort.model_name,
-        "fingerprint": digest({"inputs": inputs_json(inputs), "requests_sha256": requests, "bucket_edges_tokens": edges}),
+        "fingerprint": digest(
+            {"inputs": inputs_json(inputs), "requests_sha256": requests, "bucket_edges_tokens": edges}
+        ),
         "requests_sha256": requests,
         "format": log.format,
         "provenance": cohort.trace.provenance,

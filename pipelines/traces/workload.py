@@ -3,7 +3,7 @@
 Sums are taken in integers of sufficient width (polars Int128, Python integers over the distinct prompt lengths), so they are exact
 and the same on any number of threads. A figure is one ratio of such sums, rounded to 12 significant digits.
 
-Together with reading the log this takes about 1.2 s for 10^6 rows on two cores.
+Together with reading the log this takes about 1.3 s for 10^6 rows on two cores.
 """
 
 from collections.abc import Sequence

@@ -1,0 +1,114 @@
+"""What every test may lean on."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+PROJECT = Path(__file__).resolve().parent.parent
+SHARED = PROJECT.parent / "shared"
+
+# Temporary directories of one test serve all of its examples: each example writes its own content.
+_ALLOWED = [HealthCheck.function_scoped_fixture]
+
+settings.register_profile("local", deadline=None, suppress_health_check=_ALLOWED)
+settings.register_profile(
+    "ci", deadline=None, derandomize=True, database=None, print_blob=True, suppress_health_check=_ALLOWED
+)
+
+
+def _on_ci() -> bool:
+    return os.environ.get("CI") == "true"
+
+
+settings.load_profile("ci" if _on_ci() else "local")
+
+
+@pytest.fixture(scope="session")
+def project() -> Path:
+    """The root of the checkout."""
+    return PROJECT
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Real traces and models beside the checkout, in ../shared; never part of it."""
+    if not (SHARED / "traces").is_dir():
+        missing = "the real traces are missing: expected the directory ../shared/traces beside the checkout"
+        if _on_ci():
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return SHARED
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished call of the command."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Run]
+
+
+@pytest.fixture(scope="session")
+def phaseledger(tmp_path_factory: pytest.TempPathFactory) -> Command:
+    """The command in a process of its own, as a person calls it, with a Dagster instance outside the checkout."""
+    home = tmp_path_factory.mktemp("dagster")
+
+    def call(*arguments: str | Path, cwd: Path = PROJECT, **environment: str) -> Run:
+        done = subprocess.run(
+            [sys.executable, "-m", "pipelines", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            env={**os.environ, "DAGSTER_HOME": str(home), "PYTHONPATH": str(PROJECT), **environment},
+            timeout=300,
+            check=False,
+        )
+        return Run(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A bundled cohort planned with ``--format text``, and where its exports are."""
+
+    run: Run
+    directory: Path
+
+
+@pytest.fixture(scope="session")
+def planned(phaseledger: Command, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Planned]:
+    """Every bundled cohort, planned once; relative to the directory that holds ``receipts/``."""
+    base = tmp_path_factory.mktemp("planned")
+    names = sorted(path.parent.name for path in (PROJECT / "cohorts").glob("*/cohort.yaml"))
+
+    def plan(name: str) -> Planned:
+        directory = base / "receipts" / name
+        run = phaseledger("plan", PROJECT / "cohorts" / name, "--rules", PROJECT / "rules", "--out", directory)
+        return Planned(run, directory)
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        return dict(zip(names, pool.map(plan, names), strict=True))
+
+
+@pytest.fixture(scope="session")
+def receipt_directories(planned: dict[str, Planned]) -> dict[str, Path]:
+    """Directories with receipt.json and matrix.csv, by bundled cohort."""
+    return {name: one.directory for name, one in planned.items()}
+
+
+@pytest.fixture(scope="session")
+def receipt_directory(receipt_directories: dict[str, Path]) -> Path:
+    """The exports of ``bursty-documents``."""
+    return receipt_directories["bursty-documents"]

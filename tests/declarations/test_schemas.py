@@ -1,0 +1,97 @@
+"""The schemas serve an editor, and agree with the checks in code."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from pipelines.declarations.bundled import bundled
+from pipelines.declarations.quantities import OBJECTIVE_UNITS, QUANTITIES
+from pipelines.declarations.schema import validator
+from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES
+from pipelines.declarations.units import BANDWIDTHS, SIZES, TIMES
+from pipelines.frames.metrics import METRICS
+
+SCHEMAS = ("cohort.v1", "rules.v1")
+
+
+def schema(name: str) -> dict[str, Any]:
+    loaded: dict[str, Any] = json.loads((bundled("schemas") / f"{name}.schema.json").read_text(encoding="utf-8"))
+    return loaded
+
+
+def mappings(node: object) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+        for value in node.values():
+            yield from mappings(value)
+    if isinstance(node, list):
+        for value in node:
+            yield from mappings(value)
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_an_editor_can_explain_every_property_and_refuse_every_other(name: str) -> None:
+    for node in mappings(schema(name)):
+        if node.get("additionalProperties") is False:
+            for key, declared in node["properties"].items():
+                assert declared.get("description"), key
+        elif node.get("type") == "object" and "properties" in node:
+            assert name == "rules.v1", "only a rules document leaves its keys to the branch of its kind"
+            assert set(node["properties"]) == {"apiVersion", "kind"}
+        assert "oneOf" not in node
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_schema_names_itself(name: str) -> None:
+    kind, version = name.split(".")
+    assert schema(name)["$id"] == f"urn:phaseledger:schema:{kind}:{version}"
+    assert schema(name)["title"]
+    Draft202012Validator.check_schema(schema(name))
+
+
+def test_the_cohort_schema_declares_the_registered_inputs_in_their_order() -> None:
+    declared: list[str] = []
+
+    def walk(node: dict[str, Any], path: str) -> None:
+        for key, value in node.get("properties", {}).items():
+            below = f"{path}.{key}".lstrip(".")
+            if "properties" in value:
+                walk(value, below)
+            elif key not in ("provenance", "source", "note", "name"):
+                declared.append(below)
+
+    for part in ("model", "service", "inventory", "network", "objectives"):
+        walk(schema("cohort.v1")["properties"][part], part)
+    assert declared == [quantity.path for quantity in QUANTITIES if quantity.form != "knob"]
+
+
+def test_the_rules_schema_knows_the_metrics_objectives_kinds_and_topologies() -> None:
+    rules = schema("rules.v1")
+    gate = rules["$defs"]["gate"]["properties"]
+    assert gate["metric"]["examples"] == list(METRICS)
+    assert gate["where"]["properties"]["topology"]["items"]["enum"] == list(TOPOLOGIES)
+    assert rules["$defs"]["objectiveLimit"]["properties"]["objective"]["enum"] == list(OBJECTIVE_UNITS)
+    assert tuple(rules["properties"]["kind"]["enum"]) == RULE_KINDS
+
+
+def test_every_unit_that_is_read_is_one_that_an_editor_accepts() -> None:
+    defs = schema("cohort.v1")["$defs"]
+    for name, units in (("time", TIMES), ("size", SIZES), ("bandwidth", BANDWIDTHS)):
+        check = Draft202012Validator(defs[name])
+        for unit in units:
+            for written in (f"8 {unit}", f"0.5{unit}", f"1e3 {unit}", f".5 {unit}"):
+                assert check.is_valid(written), written
+        assert not check.is_valid("8")
+        assert not check.is_valid("8 parsec")
+
+
+def test_the_shipped_rules_hold_against_their_schema() -> None:
+    for file in sorted(bundled("rules").glob("*.yaml")):
+        first, *_ = file.read_text(encoding="utf-8").splitlines()
+        assert first == "# yaml-language-server: $schema=../schemas/rules.v1.schema.json"
+        for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            validator("rules.v1").validate(document)

@@ -1,0 +1,69 @@
+"""A workload small enough to work by hand: prompts of 1000 and 3000 tokens, answers of 11 and 31, in all four pairs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pipelines.oracle.parameters import Parameters
+from pipelines.oracle.workload import Moments, Stratum, Traffic
+
+
+def _prompts_of(requests: int, lengths: tuple[int, ...], bucket: str) -> Moments:
+    def prompt(power: int) -> float:
+        return sum(length**power for length in lengths) / len(lengths)
+
+    # answers of 11 and 31 tokens after either prompt: E[o] = 21, E[o²] = (121 + 961)/2 = 541
+    return Moments(
+        requests=requests,
+        p1=prompt(1),
+        p2=prompt(2),
+        p3=prompt(3),
+        p4=prompt(4),
+        p_max=max(lengths),
+        o1=21,
+        o2=541,
+        po=21 * prompt(1),
+        multi_token_share=1,
+        bucket=bucket,
+    )
+
+
+SHORT, LONG = "[1,2048)", "[2048,inf)"
+WHOLE = _prompts_of(4, (1000, 3000), "all")
+EXAMPLE = Traffic(
+    rate_rps=2.0,
+    arrival_scv=1.0,
+    whole=WHOLE,
+    buckets=(_prompts_of(2, (1000,), SHORT), _prompts_of(2, (3000,), LONG)),
+    strata=(Stratum(SHORT, 2, 0.5, 1000, 1000**2), Stratum(LONG, 2, 0.5, 3000, 3000**2)),
+)
+
+
+def parameters(**changes: Any) -> Parameters:
+    """Round numbers: 20000 prompt tokens/s, 1000 tokens/s, steps of 10 ms, 100 kB per token, 1 GB/s."""
+    base = Parameters(
+        admission_s=0.002,
+        prefill_overhead_s=0.01,
+        prefill_tokens_per_s=20000.0,
+        prefill_s_per_token2=0.0,
+        prefill_ceiling=0.8,
+        step_overhead_s=0.01,
+        decode_tokens_per_s=1000.0,
+        decode_s_per_context_token=0.0,
+        max_sequences=64,
+        decode_ceiling=0.9,
+        kv_memory_bytes=1e9,
+        kv_bytes_per_token=1e5,
+        ttft_objective_s=0.5,
+        tpot_objective_s=0.05,
+        round_robin=False,
+        decode_emits_first_token=True,
+        links=1,
+        bandwidth_bytes_per_s=1e9,
+        transfer_overhead_s=0.003,
+        overlap=0.0,
+        link_ceiling=0.7,
+        ttft_growth_s=0.5,
+    )
+    return replace(base, **changes)

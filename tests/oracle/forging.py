@@ -1,0 +1,230 @@
+"""Forges receipts: changes a real one, then mends everything a careful forger would, up to the seal.
+
+The forger works with the verifier's own equations, so that a forged receipt agrees with itself everywhere but in
+what was changed.
+"""
+
+from __future__ import annotations
+
+import copy
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from pipelines.oracle import Verification, verify
+from pipelines.oracle.canonical import canonical_bytes, sha256_of
+from pipelines.oracle.deciding import Candidate, decide, rests_on
+from pipelines.oracle.findings import Ledger, round_significant
+from pipelines.oracle.inputs import check_inputs
+from pipelines.oracle.judging import judge_all, passes
+from pipelines.oracle.matrix import cells_of, columns_of
+from pipelines.oracle.parameters import Inputs, Parameters
+from pipelines.oracle.recomputing import scenarios_of
+from pipelines.oracle.scenario import Evaluation, Knobs, goodput
+from pipelines.oracle.structure import BOUNDS, LANES
+from pipelines.oracle.topologies import evaluate
+from pipelines.oracle.workload import Traffic, traffic_of
+
+Receipt = dict[str, Any]
+KNOBS = ("workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
+_LATENCY = ("ttft_worst_s", "ttft_worst_bucket", "tpot_worst_s", "tpot_worst_bucket", "e2e_worst_s", "stall_s", "goodput",
+            "dominant_queue", "decode_batch", "transfer_worst_s", "transfer_envelope_share")  # fmt: skip
+
+
+def load(directory: Path) -> Receipt:
+    receipt: Receipt = json.loads((directory / "receipt.json").read_bytes())
+    return receipt
+
+
+def scenario(receipt: Receipt, name: str) -> Receipt:
+    return next(row for row in receipt["scenarios"] if row["scenario"] == name)
+
+
+def scenarios(receipt: Receipt, topology: str, status: str | None = None, bound: str = "nominal") -> list[Receipt]:
+    rows = [row for row in receipt["scenarios"] if row["topology"] == topology]
+    return [row for row in rows if status is None or row["bounds"][bound]["status"] == status]
+
+
+def input_row(receipt: Receipt, path: str) -> Receipt:
+    return next(row for row in receipt["inputs"] if row["path"] == path)
+
+
+def usable_inputs(receipt: Receipt) -> Inputs:
+    inputs = check_inputs(Ledger(), receipt["inputs"])
+    assert inputs is not None
+    return inputs
+
+
+def digits(value: float | None) -> float | None:
+    """A figure as it is exported."""
+    return None if value is None else round_significant(value, 10)
+
+
+def exported(evaluation: Evaluation, of: Parameters, traffic: Traffic) -> Receipt:
+    """One bound of a scenario as a receipt holds it."""
+    refusal, figures = evaluation.refusal, evaluation.figures
+    row: Receipt = {
+        "status": "refused" if refusal else "evaluated",
+        "refusal": refusal and {"kind": refusal.kind, "resource": refusal.resource, "figure": digits(refusal.figure),
+                                "limit": refusal.limit},
+        "label": "modeled",
+        "provenance": "derived",
+        "loads": [{"resource": load.resource, "utilization": digits(load.utilization), "ceiling": load.ceiling}
+                  for load in evaluation.loads],
+        "pressure": digits(evaluation.pressure),
+        "tightest": evaluation.tightest,
+        "headroom": digits(1 - evaluation.pressure),
+        "lanes": [],
+        **dict.fromkeys(_LATENCY),
+    }  # fmt: skip
+    if figures is None:
+        return row
+    for line in figures.timelines:
+        lanes = {f"{lane}_s": digits(seconds) for lane, seconds in zip(LANES, line.lanes, strict=True)}
+        sums = {"ttft_s": digits(line.ttft_s), "tpot_s": digits(line.tpot_s), "e2e_s": digits(line.e2e_s)}
+        row["lanes"].append({"bucket": line.bucket, **lanes, **sums})
+    row |= {"stall_s": digits(figures.stall_s), "goodput": digits(goodput(of, traffic, figures)),
+            "dominant_queue": figures.dominant_queue, "decode_batch": digits(figures.decode_batch)}  # fmt: skip
+    summarize(row, of.ttft_growth_s if figures.moves_state else None)
+    return row
+
+
+def summarize(bound: Receipt, envelope: float | None) -> None:
+    """Fill what follows from the lanes of one bound."""
+    for name in ("ttft", "tpot", "e2e"):
+        having = [lanes for lanes in bound["lanes"] if lanes[f"{name}_s"] is not None]
+        worst = max(having, key=lambda lanes: float(lanes[f"{name}_s"]), default=None)
+        bound[f"{name}_worst_s"] = worst and worst[f"{name}_s"]
+        if name != "e2e":
+            bound[f"{name}_worst_bucket"] = worst and worst["bucket"]
+    if envelope is not None:
+        transfer = max(lanes["transfer_wait_s"] + lanes["kv_movement_s"] for lanes in bound["lanes"])
+        bound["transfer_worst_s"] = digits(transfer)
+        bound["transfer_envelope_share"] = digits(transfer / envelope)
+
+
+def add_up(bound: Receipt, receipt: Receipt, lanes_to_first_token: int, *, moves: bool) -> None:
+    """After lanes were changed by hand: sums, worst figures, transfer figures."""
+    outputs = {row["bucket"]: row["output_tokens_mean"] for row in receipt["workload"]["buckets"]}
+    for lanes in bound["lanes"]:
+        values = [lanes[f"{lane}_s"] for lane in LANES]
+        ttft, e2e = sum(values[:lanes_to_first_token]), sum(values)
+        lanes["ttft_s"], lanes["e2e_s"] = digits(ttft), digits(e2e)
+        if lanes["tpot_s"] is not None:
+            lanes["tpot_s"] = digits((e2e - ttft) / (outputs[lanes["bucket"]] - 1))
+    summarize(bound, input_row(receipt, "objectives.ttft_growth")["value"] if moves else None)
+
+
+def recompute(
+    receipt: Receipt,
+    change: Callable[[Parameters], Parameters] = lambda of: of,
+    knobs_of: Callable[[Knobs], Knobs] = lambda knobs: knobs,
+    topologies: Iterable[str] = ("aggregated", "chunked", "disaggregated"),
+) -> None:
+    """Fill every scenario as a planner that makes one mistake consistently would."""
+    inputs, traffic = usable_inputs(receipt), traffic_of(receipt["workload"])
+    for row in receipt["scenarios"]:
+        if row["topology"] in topologies:
+            knobs = knobs_of(Knobs(row["topology"], *(row[name] for name in KNOBS)))
+            for bound in BOUNDS:
+                of = change(inputs.parameters(bound))
+                row["bounds"][bound] = exported(evaluate(of, traffic, knobs), of, traffic)
+    rejudge(receipt)
+
+
+def rejudge(receipt: Receipt) -> None:
+    """Make verdicts, decision and what it rests on follow from the figures."""
+    gates = receipt["rules"]["gates"]
+    candidates = []
+    for place, row in enumerate(receipt["scenarios"]):
+        judged = judge_all(row, gates)
+        row["verdicts"] = [
+            {"gate": j.gate["id"], "bound": j.gate["bound"], "figure": j.figure, "limit": j.gate["limit"],
+             "margin": j.margin, "verdict": j.verdict}
+            for j in judged
+        ]  # fmt: skip
+        row["passes"] = passes(row, judged)
+        candidates.append(Candidate(place, row, judged))
+    inputs = usable_inputs(receipt)
+    choice = decide(candidates, inputs.compared, receipt["rules"]["decision"]["prefer"])
+    resting = rests_on(receipt, inputs, choice)
+    receipt["decision"] = {
+        "outcome": "topology_chosen" if choice.chosen else "no_topology_qualifies",
+        "scenario": choice.chosen.name if choice.chosen else None,
+        "topology": choice.chosen.topology if choice.chosen else None,
+        "reason": "as the rules say",
+        "rests_on": [{"path": path, "provenance": provenance} for path, provenance in resting],
+        "unobserved_share": digits(sum(provenance != "observed" for _, provenance in resting) / len(resting)),
+    }
+    receipt["rejected"] = [
+        {"topology": c.topology, "scenario": c.name, "status": "passes_but_larger" if c.passes else "nearest_miss",
+         "failing": [{"gate": j.gate["id"], "verdict": j.verdict, "figure": j.figure, "limit": j.gate["limit"]}
+                     for j in c.failing],
+         "reason": "as the rules say"}
+        for c in choice.rejected
+    ]  # fmt: skip
+
+
+def shrink(receipt: Receipt, workers: int, chunk_tokens: int) -> Receipt:
+    """The same cohort on a smaller inventory: an honest receipt with few rows."""
+    small = copy.deepcopy(receipt)
+    gpus = workers * input_row(small, "inventory.gpus_per_worker")["value"]
+    input_row(small, "inventory.gpus").update(value=gpus, conservative=gpus)
+    chunks = input_row(small, "topologies.chunked.chunk_tokens")
+    chunks.update(value=str(chunk_tokens), conservative=str(chunk_tokens))
+    inputs = usable_inputs(small)
+    parts = {row["topology"]: row["operating_parts"] for row in small["topologies"]}
+    small["scenarios"] = [
+        {"scenario": knobs.name, "topology": knobs.topology, **{name: getattr(knobs, name) for name in KNOBS},
+         "gpus": knobs.workers * inputs.nominal("inventory.gpus_per_worker"),
+         "operating_parts": parts[knobs.topology], "bounds": {}, "verdicts": [], "passes": False}
+        for knobs in scenarios_of(inputs)
+    ]  # fmt: skip
+    recompute(small)
+    name_anew(small)
+    return small
+
+
+def name_anew(receipt: Receipt) -> None:
+    """Give the receipt the fingerprint of its changed question."""
+    workload = receipt["workload"]
+    names = ("requests_sha256", "bucket_edges_tokens")
+    receipt["fingerprint"] = sha256_of({"inputs": receipt["inputs"], **{name: workload[name] for name in names}})
+
+
+def matrix_rows(receipt: Receipt) -> list[list[str]]:
+    columns = columns_of(receipt)
+    rows = [cells_of(receipt, row) for row in receipt["scenarios"]]
+    return [columns, *([cells[column] for column in columns] for cells in rows)]
+
+
+def csv_bytes(rows: list[list[str]]) -> bytes:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\r\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def attach(receipt: Receipt, rows: list[list[str]]) -> bytes:
+    """Describe the matrix in the receipt, and return its bytes."""
+    raw = csv_bytes(rows)
+    receipt["matrix"] = {"rows": len(rows) - 1, "columns": rows[0], "sha256": hashlib.sha256(raw).hexdigest()}
+    return raw
+
+
+def write(directory: Path, receipt: Receipt, matrix: bytes) -> Path:
+    """Seal the receipt and write both files."""
+    receipt["seal"] = sha256_of({name: value for name, value in receipt.items() if name != "seal"})
+    (directory / "matrix.csv").write_bytes(matrix)
+    path = directory / "receipt.json"
+    path.write_bytes(canonical_bytes(receipt))
+    return path
+
+
+def verified(directory: Path, receipt: Receipt, rows: list[list[str]] | None = None) -> Verification:
+    """Write a forged receipt with the matrix it implies (or the given one), and verify it."""
+    matrix = attach(receipt, matrix_rows(receipt) if rows is None else rows)
+    return verify(write(directory, receipt, matrix))

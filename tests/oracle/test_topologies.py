@@ -1,0 +1,244 @@
+"""Sections 5 to 7 of docs/arithmetic.md on the example workload, worked by hand.
+
+Two requests a second. Prefill takes 0.06 s or 0.16 s: 0.11 s on average, second moment 0.0146 s².
+"""
+
+import math
+
+import pytest
+
+from pipelines.oracle.chunking import last_chunk_s, settle
+from pipelines.oracle.equations import Wait
+from pipelines.oracle.parameters import Parameters
+from pipelines.oracle.scenario import Evaluation, Figures, Knobs, Refusal, Timeline, goodput
+from pipelines.oracle.topologies import evaluate
+from tests.oracle.example import EXAMPLE, LONG, SHORT, WHOLE, parameters
+
+PREFILL_QUEUE = 2 * 0.0146 / (2 * (1 - 0.22))
+"""One worker, Poisson arrivals: rate x E[S²] / (2 (1 - rho)), with rho = 2 x 0.11."""
+
+
+def close(value: float) -> object:
+    return pytest.approx(value, rel=1e-12, abs=1e-18)
+
+
+def evaluated(of: Parameters, knobs: Knobs) -> tuple[Evaluation, Figures]:
+    evaluation = evaluate(of, EXAMPLE, knobs)
+    assert evaluation.refusal is None
+    assert evaluation.figures is not None
+    return evaluation, evaluation.figures
+
+
+def refused(of: Parameters, knobs: Knobs) -> tuple[Evaluation, Refusal]:
+    evaluation = evaluate(of, EXAMPLE, knobs)
+    assert evaluation.figures is None
+    assert evaluation.refusal is not None
+    return evaluation, evaluation.refusal
+
+
+class TestAggregated:
+    """rho_p = 0.22; 40 decode tokens a second at 1 ms: rho_d = 0.04; t = (0.01 + 0.001)/(1 - 0.22)."""
+
+    KNOBS = Knobs("aggregated", 1)
+    STEP = 0.011 / 0.78
+    BATCH = 40 * STEP
+
+    def test_loads(self) -> None:
+        evaluation, figures = evaluated(parameters(), self.KNOBS)
+        loads = {load.resource: load.utilization for load in evaluation.loads}
+        # E[p S] = (1000 x 0.06 + 3000 x 0.16)/2 = 270; PD + D2/2 = 40250
+        resident = 1e5 * 2 * (270 + self.STEP * 40250)
+        assert loads == close_all({"mixed": 0.26, "slots": self.BATCH / 64, "kv_mixed": resident / 1e9})
+        assert figures.decode_batch == close(self.BATCH)
+        assert (evaluation.tightest, evaluation.pressure) == ("mixed", close(0.26 / 0.8))
+
+    def test_a_full_pool_decodes_at_the_pace_of_its_load(self) -> None:
+        # 4000 decode tokens/s make t0/(1 - rho) = 0.001/(1 - 0.23) less than (t0 + c)/(1 - rho_p); a t0 of 0.1 s, more
+        slow = parameters(step_overhead_s=0.1)
+        _, figures = evaluated(slow, self.KNOBS)
+        assert figures.decode_batch == close(40 * max(0.1 / 0.74, 0.101 / 0.78))
+
+    def test_lanes_of_the_long_bucket(self) -> None:
+        _, figures = evaluated(parameters(), self.KNOBS)
+        long = figures.timelines[1]
+        # the step a newcomer finds holds one sequence at least: 0.011 s
+        wait = PREFILL_QUEUE + (1 - math.exp(-self.BATCH)) * 0.011 / 2
+        # 20 tokens follow the first; slots: (0.56/64)^10.4 is nothing
+        assert long.lanes == close_all((0.002, wait, 0.16, 0, 0, 0, self.STEP, 19 * self.STEP))
+        assert long.ttft_s == close(0.002 + wait + 0.16)
+        assert long.e2e_s == close(0.002 + wait + 0.16 + 20 * self.STEP)
+        assert long.tpot_s == close(self.STEP)
+        assert figures.stall_s == close(0.16 + 0.011)
+        assert (figures.dominant_queue, figures.transfer_worst_s) == ("prefill", None)
+
+    def test_goodput_keeps_the_distribution_of_the_prefill_queue(self) -> None:
+        # 1 ms is left for the queue of the long prompts, which is empty with probability 1 - 0.22
+        residual = (1 - math.exp(-self.BATCH)) * 0.011 / 2
+        of = parameters(ttft_objective_s=0.002 + residual + 0.16 + 0.001)
+        _, figures = evaluated(of, self.KNOBS)
+        late = [0.22 * math.exp(-0.22 * slack / PREFILL_QUEUE) for slack in (0.101, 0.001)]
+        assert goodput(of, EXAMPLE, figures) == pytest.approx(1 - sum(late) / 2, rel=1e-9)
+
+    def test_the_first_load_at_its_ceiling_refuses_and_ends_the_list(self) -> None:
+        evaluation, refusal = refused(parameters(prefill_ceiling=0.26), self.KNOBS)
+        assert (refusal.kind, refusal.resource, refusal.limit) == ("utilization", "mixed", 0.26)
+        assert [load.resource for load in evaluation.loads] == ["mixed"]
+
+    def test_memory_refuses_at_its_size(self) -> None:
+        evaluation, refusal = refused(parameters(kv_memory_bytes=1e8), self.KNOBS)
+        assert (refusal.kind, refusal.resource, refusal.limit) == ("kv_memory", "kv_mixed", 1.0)
+        assert [load.resource for load in evaluation.loads] == ["mixed", "slots", "kv_mixed"]
+
+
+class TestChunked:
+    """A budget of 500 tokens.
+
+    First pass, h = 500: 2 and 6 chunks, mean 4: rho_pc = 2 (0.04 + 0.1) = 0.28, t = 0.011/0.72, b = 0.6.
+    From the second pass on, h = 499.4: 3 and 7 chunks, mean 5: rho_pc = 2 (0.05 + 0.1) = 0.3, t = 0.011/0.7.
+    """
+
+    KNOBS = Knobs("chunked", 1, chunk_tokens=500)
+    STEP = 0.011 / 0.7
+    BATCH = 40 * STEP
+    FULL = 0.01 + BATCH * 0.001 + 0.01
+    SHORT_S, LONG_S = 3 * FULL + 0.05, 7 * FULL + 0.15
+
+    def test_the_passes_settle(self) -> None:
+        end = settle(parameters(), EXAMPLE, 1.0, 500, 40.0, 0.001)
+        assert (end.rho, end.step_s, end.batch, end.room) == close_all((0.34, self.STEP, self.BATCH, 500 - self.BATCH))
+
+    def test_loads(self) -> None:
+        evaluation, _ = evaluated(parameters(), self.KNOBS)
+        loads = {load.resource: load.utilization for load in evaluation.loads}
+        resident = 1e5 * 2 * ((1000 * self.SHORT_S + 3000 * self.LONG_S) / 2 + self.STEP * 40250)
+        lane = 2 * (self.SHORT_S + self.LONG_S) / 2
+        expected = {"mixed": 0.34, "prefill_lane": lane, "slots": self.BATCH / 64, "kv_mixed": resident / 1e9}
+        assert loads == close_all(expected)
+
+    def test_lanes_of_the_short_bucket(self) -> None:
+        _, figures = evaluated(parameters(), self.KNOBS)
+        # one worker, Poisson arrivals
+        queue = (self.SHORT_S**2 + self.LONG_S**2) / (2 * (1 - (self.SHORT_S + self.LONG_S)))
+        wait = queue + (1 - math.exp(-self.BATCH)) * 0.011 / 2
+        assert figures.timelines[0].lanes == close_all((0.002, wait, self.SHORT_S, 0, 0, 0, self.STEP, 19 * self.STEP))
+        assert figures.stall_s == close(self.FULL + (500 - self.BATCH) / 20000)
+
+    def test_the_last_chunk_is_the_dearest(self) -> None:
+        # tokens 2501 to 3000: 500/20000 + 1e-8 (9e6 - 6.25e6)
+        assert last_chunk_s(parameters(prefill_s_per_token2=1e-8), 3000, 500) == close(0.025 + 0.0275)
+        assert last_chunk_s(parameters(), 3000, 8192) == close(0.15)
+
+    def test_a_budget_that_decode_fills_starves_prefill(self) -> None:
+        # 40 tokens/s x 0.5/0.78 s: about 26 sequences decode, and 16 tokens of budget have no room
+        slow = parameters(step_overhead_s=0.5, prefill_overhead_s=0.0)
+        evaluation, refusal = refused(slow, Knobs("chunked", 1, chunk_tokens=16))
+        assert (refusal.kind, refusal.resource, refusal.limit) == ("prefill_starved", "prefill_lane", 1.0)
+        assert refusal.figure < 1
+        assert [load.resource for load in evaluation.loads] == ["mixed"]
+
+    def test_passes_that_reach_full_load_are_refused_by_the_pool(self) -> None:
+        # 63 and 188 chunks of 10 ms each, 2 a second: rho_pc = 2 (1.255 + 0.1)
+        _, refusal = refused(parameters(), Knobs("chunked", 1, chunk_tokens=16))
+        assert (refusal.kind, refusal.resource) == ("utilization", "mixed")
+        assert refusal.figure == close(2 * (0.01 * (63 + 188) / 2 + 0.1) + 0.04)
+
+    def test_a_slow_lane_starves(self) -> None:
+        # each of 11 and 31 chunks waits for a step of 40 ms: the lane is full although the pool is not
+        _, refusal = refused(parameters(step_overhead_s=0.03), Knobs("chunked", 1, chunk_tokens=100))
+        assert (refusal.kind, refusal.resource, refusal.limit) == ("prefill_starved", "prefill_lane", 0.8)
+
+
+class TestDisaggregated:
+    """42 decode tokens a second: rho_d = 0.042, t = 0.011; a transfer takes 0.103 s or 0.303 s: rho_l = 0.406."""
+
+    KNOBS = Knobs("disaggregated", workers_prefill=1, workers_decode=1)
+    BATCH = 42 * 0.011
+    LINK = (0.103**2 + 0.303**2) / (2 * (1 - 0.406))
+
+    def decode_wait(self, batch: float) -> float:
+        return (1 - math.exp(-batch)) * 0.011 / 2
+
+    def test_loads(self) -> None:
+        evaluation, _ = evaluated(parameters(), self.KNOBS)
+        loads = {load.resource: load.utilization for load in evaluation.loads}
+        # p x W_l + E[p T]; E[p T] = (1000 x 0.103 + 3000 x 0.303)/2 = 506; PD + D2/2 = 42000 + 270.5
+        moving = 2000 * self.LINK + 506
+        prefill = 1e5 * 2 * (270 + moving) / 1e9
+        decode = 1e5 * 2 * (moving + 2000 * self.decode_wait(self.BATCH) + 0.011 * 42270.5) / 1e9
+        staging = 2 * (self.LINK + 0.203) / (64 - self.BATCH)
+        assert loads == close_all(
+            {"prefill": 0.22, "decode": 0.042, "link": 0.406, "slots": self.BATCH / 64, "kv_prefill": prefill,
+             "kv_decode": decode, "staging": staging}
+        )  # fmt: skip
+
+    def test_lanes_when_decode_emits_the_first_token(self) -> None:
+        _, figures = evaluated(parameters(), self.KNOBS)
+        long = figures.timelines[1]
+        wait = self.decode_wait(self.BATCH)
+        assert long.lanes == close_all((0.002, PREFILL_QUEUE, 0.16, self.LINK, 0.303, wait, 0.011, 20 * 0.011))
+        assert long.ttft_s == close(0.002 + PREFILL_QUEUE + 0.16 + self.LINK + 0.303 + wait + 0.011)
+        assert long.tpot_s == close(0.011)
+        assert figures.transfer_worst_s == close(self.LINK + 0.303)
+        assert (figures.stall_s, figures.dominant_queue) == (close(0.011), "transfer")
+        assert figures.queue.mean_s == close(self.LINK)
+
+    def test_lanes_when_prefill_emits_the_first_token(self) -> None:
+        of = parameters(decode_emits_first_token=False)
+        _, figures = evaluated(of, self.KNOBS)
+        long = figures.timelines[1]
+        wait = self.decode_wait(40 * 0.011)
+        assert long.lanes == close_all((0.002, PREFILL_QUEUE, 0.16, self.LINK, 0.303, wait, 0.011, 19 * 0.011))
+        assert long.ttft_s == close(0.002 + PREFILL_QUEUE + 0.16)
+        assert long.tpot_s == close((self.LINK + 0.303 + wait + 20 * 0.011) / 20)
+        assert figures.stall_s == close(self.LINK + 0.303 + wait + 0.011)
+        assert figures.queue.mean_s == close(PREFILL_QUEUE)
+
+    def test_overlap_hides_payload_but_not_more_than_prefill(self) -> None:
+        # half of the payload is 0.05 s and 0.15 s, less than prefill; all of it, 0.1 s and 0.3 s, is more
+        half = evaluated(parameters(overlap=0.5), self.KNOBS)[1]
+        assert [line.lanes[4] for line in half.timelines] == close_all([0.103 - 0.05, 0.303 - 0.15])
+        all_of_it = evaluated(parameters(overlap=1.0), self.KNOBS)[1]
+        assert [line.lanes[4] for line in all_of_it.timelines] == close_all([0.103 - 0.06, 0.303 - 0.16])
+
+    @pytest.mark.parametrize(
+        ("changes", "kind", "resource", "loads"),
+        [
+            ({"prefill_ceiling": 0.2}, "utilization", "prefill", 1),
+            ({"decode_ceiling": 0.04}, "utilization", "decode", 2),
+            ({"link_ceiling": 0.4}, "link_saturated", "link", 3),
+            ({"max_sequences": 0.5}, "slots", "slots", 4),
+            ({"kv_memory_bytes": 1.0}, "kv_memory", "kv_prefill", 5),
+            ({"kv_memory_bytes": 2e8}, "kv_memory", "kv_decode", 6),
+            ({"max_sequences": 1}, "staging", "staging", 7),
+        ],
+    )
+    def test_refusals(self, changes: dict[str, float], kind: str, resource: str, loads: int) -> None:
+        evaluation, refusal = refused(parameters(**changes), self.KNOBS)
+        assert (refusal.kind, refusal.resource, len(evaluation.loads)) == (kind, resource, loads)
+
+
+class TestGoodput:
+    """A queue with Pw = 0.5 and W = 2 s, before strata whose other lanes take 1 s and 7 s."""
+
+    def figures(self, tpot_s: float | None) -> Figures:
+        lines = tuple(Timeline(bucket, (0.0,) * 8, 1.0, 1.0, tpot_s) for bucket in (SHORT, LONG))
+        return Figures(lines, (3.0, 9.0), Wait(2.0, 0.5), {"prefill": 2.0}, 1.0, None)
+
+    def test_a_stratum_without_room_misses(self) -> None:
+        # 4 s are left for the first: 1 - 0.5 exp(-0.5 x 4 / 2); none for the second
+        met = goodput(parameters(ttft_objective_s=5.0), EXAMPLE, self.figures(0.01))
+        assert met == close((1 - 0.5 * math.exp(-1)) / 2)
+
+    def test_a_slow_bucket_misses(self) -> None:
+        assert goodput(parameters(ttft_objective_s=5.0), EXAMPLE, self.figures(0.06)) == 0
+
+    def test_a_bucket_of_single_tokens_has_no_pace_to_miss(self) -> None:
+        assert goodput(parameters(ttft_objective_s=1e6), EXAMPLE, self.figures(None)) == close(1.0)
+
+
+def test_the_longest_prompt_is_of_the_whole_cohort() -> None:
+    assert WHOLE.p_max == 3000
+
+
+def close_all(expected: object) -> object:
+    return pytest.approx(expected, rel=1e-12, abs=1e-18)

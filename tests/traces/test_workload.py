@@ -1,0 +1,199 @@
+"""Moments, strata and rates against numbers worked out by hand, and the laws that they obey."""
+
+from fractions import Fraction
+from itertools import pairwise
+from math import isclose
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.traces import bucket_frame, bucket_labels, duration_s, stratum_frame
+
+NS = 10**9
+
+
+def requests_of(*rows: tuple[float, int, int]) -> pl.DataFrame:
+    """A requests frame of (arrival in s, prompt tokens, output tokens)."""
+    columns = ["arrival_ns", "prompt_tokens", "output_tokens"]
+    return pl.DataFrame(
+        [(int(at * NS), p, o) for at, p, o in rows], schema=dict.fromkeys(columns, pl.Int64), orient="row"
+    )
+
+
+SMALL = requests_of((0, 1, 1), (1, 2, 3), (2, 3, 1), (5, 10, 5))
+"""Gaps 1, 1, 3 s. Below 10 tokens: prompts 1, 2, 3, outputs 1, 3, 1, gaps 1, 1 s."""
+
+
+def test_every_moment_of_all_requests() -> None:
+    row = bucket_frame(SMALL, [10]).row(0, named=True)
+    assert row == {
+        "bucket": "all",
+        "requests": 4,
+        "rate_rps": 0.6,  # 3 gaps in 5 s
+        "arrival_scv": 0.32,  # 3 * (1 + 1 + 9) / 25 - 1
+        "prompt_tokens_mean": 4.0,  # (1 + 2 + 3 + 10) / 4
+        "prompt_tokens_m2": 28.5,  # (1 + 4 + 9 + 100) / 4
+        "prompt_tokens_m3": 259.0,  # (1 + 8 + 27 + 1000) / 4
+        "prompt_tokens_m4": 2524.5,  # (1 + 16 + 81 + 10000) / 4
+        "prompt_tokens_max": 10,
+        "output_tokens_mean": 2.5,  # (1 + 3 + 1 + 5) / 4
+        "output_tokens_m2": 9.0,  # (1 + 9 + 1 + 25) / 4
+        "output_tokens_max": 5,
+        "prompt_output_mean": 15.0,  # (1 + 6 + 3 + 50) / 4
+        "multi_token_share": 0.5,
+    }
+
+
+def test_every_moment_of_a_bucket() -> None:
+    row = bucket_frame(SMALL, [10]).row(1, named=True)
+    assert row == {
+        "bucket": "[1,10)",
+        "requests": 3,
+        "rate_rps": 0.45,  # three quarters of 0.6
+        "arrival_scv": 0.0,
+        "prompt_tokens_mean": 2.0,
+        "prompt_tokens_m2": 4.66666666667,
+        "prompt_tokens_m3": 12.0,
+        "prompt_tokens_m4": 32.6666666667,
+        "prompt_tokens_max": 3,
+        "output_tokens_mean": 1.66666666667,
+        "output_tokens_m2": 3.66666666667,
+        "output_tokens_max": 3,
+        "prompt_output_mean": 3.33333333333,
+        "multi_token_share": 0.333333333333,
+    }
+
+
+def test_a_bucket_of_one_or_two_requests_has_no_arrival_variation() -> None:
+    assert bucket_frame(SMALL, [10])["arrival_scv"].to_list() == [0.32, 0.0, None]
+    assert bucket_frame(SMALL, [3])["arrival_scv"].to_list() == [0.32, None, None]
+
+
+def test_a_bucket_whose_requests_arrive_at_once_has_no_arrival_variation() -> None:
+    at_once = requests_of((0, 9, 1), (1, 1, 1), (1, 1, 1), (1, 1, 1))
+    assert bucket_frame(at_once, [5])["arrival_scv"].to_list() == [2.0, None, None]  # 3 * 1 / 1 - 1
+
+
+def test_empty_buckets_have_no_row_and_edges_belong_to_the_upper_bucket() -> None:
+    assert bucket_frame(SMALL, [10, 100])["bucket"].to_list() == ["all", "[1,10)", "[10,100)"]
+    assert bucket_frame(SMALL, [4, 10])["bucket"].to_list() == ["all", "[1,4)", "[10,inf)"]
+    assert bucket_frame(SMALL, [])["bucket"].to_list() == ["all", "[1,inf)"]
+
+
+def test_without_edges_the_one_bucket_is_the_whole() -> None:
+    whole, only = bucket_frame(SMALL, []).drop("bucket").rows()
+    assert whole == only
+
+
+@pytest.mark.parametrize("edges", [[1], [0, 5], [5, 5], [9, 5], [-3]])
+def test_edges_that_do_not_ascend_are_refused(edges: list[int]) -> None:
+    with pytest.raises(ValueError, match="must ascend"):
+        bucket_labels(edges)
+
+
+def test_duration() -> None:
+    assert duration_s(SMALL) == 5.0
+
+
+@pytest.mark.parametrize("rows", [[], [(0, 1, 1)], [(0, 1, 1), (0, 2, 2)]])
+def test_a_log_without_two_instants_has_no_rate(rows: list[tuple[float, int, int]]) -> None:
+    for figure in (duration_s, lambda frame: bucket_frame(frame, [])):
+        with pytest.raises(ValueError, match="undefined"):
+            figure(requests_of(*rows))
+
+
+def test_thirty_two_lengths_make_sixteen_strata_of_two() -> None:
+    strata = stratum_frame(requests_of(*((i, i + 1, 1) for i in range(32))), [])
+    assert strata["stratum"].to_list() == list(range(16))
+    assert strata["requests"].to_list() == [2] * 16
+    assert strata["prompt_tokens_mean"].to_list() == [1.5 + 2 * i for i in range(16)]
+    assert strata["prompt_tokens_m2"][0] == 2.5  # (1 + 4) / 2
+
+
+def test_one_prompt_length_stays_in_one_stratum() -> None:
+    """Ten of length 5 hold ranks 0 to 9, so length 6 begins at rank 10 of 16 and length 7 at 15."""
+    lengths = [5] * 10 + [6] * 5 + [7]
+    strata = stratum_frame(requests_of(*((i, p, 1) for i, p in enumerate(lengths))), [])
+    assert strata.select("stratum", "requests", "prompt_tokens_mean").rows() == [
+        (0, 10, 5.0),
+        (10, 5, 6.0),
+        (15, 1, 7.0),
+    ]
+
+
+def test_strata_are_numbered_within_their_bucket() -> None:
+    strata = stratum_frame(SMALL, [10])
+    assert strata.rows() == [
+        ("[1,10)", 0, 1, 1.0, 1.0),
+        ("[1,10)", 5, 1, 2.0, 4.0),
+        ("[1,10)", 10, 1, 3.0, 9.0),
+        ("[10,inf)", 0, 1, 10.0, 100.0),
+    ]
+
+
+def test_sums_are_exact_where_floats_are_not() -> None:
+    """With 3000 prompts of 2^31 - 1 tokens, the sums of p^4 exceed 2^128."""
+    largest = 2**31 - 1
+    row = bucket_frame(requests_of(*((i, largest, largest) for i in range(3_000))), []).row(0, named=True)
+    for power, column in enumerate(("mean", "m2", "m3", "m4"), start=1):
+        assert row[f"prompt_tokens_{column}"] == float(f"{Fraction(largest**power).numerator:.11e}")
+    assert row["prompt_output_mean"] == row["output_tokens_m2"] == float(f"{largest**2:.11e}")
+
+
+a_request = st.tuples(st.integers(0, 10**12), st.integers(1, 5_000), st.integers(1, 500))
+a_log = st.lists(a_request, min_size=2, max_size=60).filter(lambda rows: len({at for at, _, _ in rows}) > 1)
+some_edges = st.lists(st.integers(2, 5_000), max_size=4, unique=True).map(sorted)
+
+
+def frame_of(rows: list[tuple[int, int, int]]) -> pl.DataFrame:
+    first = min(at for at, _, _ in rows)
+    return requests_of().vstack(
+        pl.DataFrame([(at - first, p, o) for at, p, o in sorted(rows)], schema=requests_of().schema, orient="row")
+    )
+
+
+@given(a_log, some_edges)
+@settings(max_examples=60)
+def test_buckets_add_up_to_the_whole(rows: list[tuple[int, int, int]], edges: list[int]) -> None:
+    buckets = bucket_frame(frame_of(rows), edges)
+    whole, parts = buckets.row(0, named=True), buckets[1:].to_dicts()
+    assert sum(part["requests"] for part in parts) == whole["requests"] == len(rows)
+    assert isclose(sum(part["rate_rps"] for part in parts), whole["rate_rps"], rel_tol=1e-11)
+    assert max(part["prompt_tokens_max"] for part in parts) == whole["prompt_tokens_max"]
+    averaged = [name for name in buckets.columns if "_mean" in name or "_m2" in name or "_m3" in name or "_m4" in name]
+    for name in [*averaged, "multi_token_share"]:
+        total = sum(part["requests"] * part[name] for part in parts)
+        assert isclose(total, whole["requests"] * whole[name], rel_tol=1e-11, abs_tol=1e-9)
+
+
+@given(a_log, some_edges)
+@settings(max_examples=60)
+def test_strata_add_up_to_their_bucket(rows: list[tuple[int, int, int]], edges: list[int]) -> None:
+    frame = frame_of(rows)
+    strata = stratum_frame(frame, edges)
+    for bucket in bucket_frame(frame, edges)[1:].to_dicts():
+        parts = strata.filter(pl.col("bucket") == bucket["bucket"]).to_dicts()
+        assert len(parts) <= 16
+        assert sum(part["requests"] for part in parts) == bucket["requests"]
+        for name in ("prompt_tokens_mean", "prompt_tokens_m2"):
+            total = sum(part["requests"] * part[name] for part in parts)
+            assert isclose(total, bucket["requests"] * bucket[name], rel_tol=1e-11)
+        assert all(low["prompt_tokens_mean"] < high["prompt_tokens_mean"] for low, high in pairwise(parts))
+
+
+@given(a_log)
+@settings(max_examples=60)
+def test_moments_agree_with_fractions(rows: list[tuple[int, int, int]]) -> None:
+    row = bucket_frame(frame_of(rows), []).row(0, named=True)
+    prompts, count = [p for _, p, _ in rows], len(rows)
+    times = sorted(at for at, _, _ in rows)
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    for power, column in enumerate(("mean", "m2", "m3", "m4"), start=1):
+        assert isclose(row[f"prompt_tokens_{column}"], Fraction(sum(p**power for p in prompts), count), rel_tol=1e-11)
+    assert isclose(row["rate_rps"], Fraction((count - 1) * NS, times[-1] - times[0]), rel_tol=1e-11)
+    if count > 2:
+        mean = Fraction(sum(gaps), count - 1)
+        scv = Fraction(sum(gap * gap for gap in gaps), count - 1) / mean**2 - 1
+        assert isclose(row["arrival_scv"], scv, rel_tol=1e-11)
