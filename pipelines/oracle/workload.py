@@ -182,7 +182,7 @@ def _check_rate(
         ledger.holds(
             CHECK,
             f"workload.buckets[{bucket['bucket']}].rate_rps",
-            close(bucket["rate_rps"], rate, 2.0, WORKLOAD_DIGITS),
+            close(bucket["rate_rps"], rate, 1.0, WORKLOAD_DIGITS - 1),  # the whole rate is itself rounded
             bucket["rate_rps"],
             rate,
             "docs/arithmetic.md section 1: the bucket's share of the rate",

@@ -1,0 +1,184 @@
+"""The frames of a plan without Dagster: small cohorts from symbols and lists of requests, whole plans from files.
+
+Inputs are named by the symbols of docs/arithmetic.md; where a test says nothing, a number is round enough to work with by hand.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipelines.declarations import load_declarations
+from pipelines.frames.inputs import Inputs, InputTable
+from pipelines.gates.decision import decide
+from pipelines.gates.judge import judge
+from pipelines.gates.rules import gates_frame, part_weights, preference_frame
+from pipelines.receipts.plan import PlanFrames
+from pipelines.topologies.declared import TOPOLOGIES
+from pipelines.topologies.evaluator import evaluate
+from pipelines.topologies.matrix import scenario_matrix
+from pipelines.topologies.scenarios import scenario_frame
+from pipelines.traces.freeze import frozen_cohort, inputs_frame
+from pipelines.traces.log import read_requests
+from pipelines.traces.workload import bucket_frame, stratum_frame
+
+NS_PER_S = 10**9
+FINGERPRINT = "f" * 64
+UNIT_WEIGHTS = {"pools": 1.0, "queues": 1.0, "state_transfers": 1.0, "failure_edges": 1.0}
+
+
+@dataclass(frozen=True)
+class Ranged:
+    """A declared value with the ends of its range."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class _Row:
+    path: str
+    unit: str
+    default: float | str
+    hurts: str | None = None
+
+
+_ROWS: dict[str, _Row] = {
+    "layers": _Row("model.layers", "count", 10.0),
+    "kv_heads": _Row("model.kv_heads", "count", 5.0),
+    "head_dim": _Row("model.head_dim", "count", 50.0),
+    "kv_dtype": _Row("model.kv_dtype", "text", "bf16"),
+    "layout_factor": _Row("model.layout_factor", "ratio", 1.0, "high"),
+    "dispatch": _Row("service.dispatch", "text", "least_loaded"),
+    "first_token": _Row("service.first_token_source", "text", "decode"),
+    "a": _Row("service.admission", "s", 0.002, "high"),
+    "discipline_p": _Row("service.prefill.discipline", "text", "fifo"),
+    "r_p": _Row("service.prefill.tokens_per_second", "tokens/s", 10_000.0, "low"),
+    "d": _Row("service.prefill.overhead", "s", 0.01, "high"),
+    "q": _Row("service.prefill.seconds_per_token_squared", "s/token^2", 0.0, "high"),
+    "u_p": _Row("service.prefill.utilization_ceiling", "ratio", 0.8, "low"),
+    "discipline_d": _Row("service.decode.discipline", "text", "fifo"),
+    "r_d": _Row("service.decode.tokens_per_second", "tokens/s", 2000.0, "low"),
+    "t0": _Row("service.decode.step_overhead", "s", 0.01, "high"),
+    "gamma": _Row("service.decode.seconds_per_context_token", "s/token", 0.0, "high"),
+    "slots": _Row("service.decode.max_sequences", "count", 7.0, "low"),
+    "u_d": _Row("service.decode.utilization_ceiling", "ratio", 0.9, "low"),
+    "gpus": _Row("inventory.gpus", "count", 4.0),
+    "gpus_per_worker": _Row("inventory.gpus_per_worker", "count", 1.0),
+    "kv_memory": _Row("inventory.kv_memory_per_worker", "B", 1e8, "low"),
+    "links": _Row("network.links", "count", 1.0, "low"),
+    "line_rate": _Row("network.line_rate", "B/s", 1e12),
+    "w": _Row("network.effective_bandwidth", "B/s", 1e9, "low"),
+    "registration": _Row("network.registration", "s", 0.001, "high"),
+    "synchronization": _Row("network.synchronization", "s", 0.002, "high"),
+    "receiver_visibility": _Row("network.receiver_visibility", "s", 0.002, "high"),
+    "phi": _Row("network.overlap", "ratio", 0.0, "low"),
+    "u_l": _Row("network.utilization_ceiling", "ratio", 0.7, "low"),
+    "ttft": _Row("objectives.ttft", "s", 0.2),
+    "tpot": _Row("objectives.tpot", "s", 0.02),
+    "stall": _Row("objectives.stall", "s", 0.5),
+    "ttft_growth": _Row("objectives.ttft_growth", "s", 0.1),
+    "attainment": _Row("objectives.attainment", "ratio", 0.9),
+    "compared": _Row("topologies.compared", "text", "aggregated chunked disaggregated"),
+    "chunk_tokens": _Row("topologies.chunked.chunk_tokens", "text", "512"),
+}
+KAPPA = 10_000.0
+"""KV bytes per token of the default shape: 2 x 10 layers x 5 heads x 50 x 2 bytes."""
+
+HURTFUL_END = {symbol: row.hurts for symbol, row in _ROWS.items() if row.hurts is not None}
+"""The end of its range that the conservative bound takes, by symbol (docs/arithmetic.md, section 1)."""
+
+
+def inputs_frame_of(**overrides: float | str | Ranged | None) -> pl.DataFrame:
+    """An inputs table by the symbols of docs/arithmetic.md; None leaves the row out, as if it were not declared."""
+    unknown = set(overrides) - set(_ROWS)
+    assert not unknown, unknown
+    rows = [_input(row, overrides.get(symbol, row.default)) for symbol, row in _ROWS.items()]
+    schema = {name: column.dtype.type for name, column in Inputs.to_schema().columns.items()}
+    return Inputs.validate(pl.DataFrame([row for row in rows if row is not None], schema=schema))
+
+
+def _input(row: _Row, given: float | str | Ranged | None) -> dict[str, Any] | None:
+    if given is None:
+        return None
+    about = {"path": row.path, "unit": row.unit, "provenance": "supplied"}
+    if isinstance(given, str):
+        return about | {"text": given}
+    ranged = given if isinstance(given, Ranged) else Ranged(float(given))
+    hurtful = {"low": ranged.low, "high": ranged.high, None: None}[row.hurts]
+    ends = {"value": ranged.value, "low": ranged.low, "high": ranged.high}
+    return about | ends | {"conservative": ranged.value if hurtful is None else hurtful}
+
+
+def requests_of(*rows: tuple[float, int, int]) -> pl.DataFrame:
+    """A requests frame of (arrival in s, prompt tokens, output tokens), in any order."""
+    columns = ("arrival_ns", "prompt_tokens", "output_tokens")
+    ordered = sorted((round(at * NS_PER_S), prompt, output) for at, prompt, output in rows)
+    return pl.DataFrame(ordered, schema=dict.fromkeys(columns, pl.Int64), orient="row")
+
+
+def in_pairs(*lengths: tuple[int, int]) -> pl.DataFrame:
+    """Requests of (prompt, output) tokens that arrive two at a time, a second apart.
+
+    An odd number of them makes gaps of 0 and 1 s in equal parts: two requests a second, and ca² = 1.
+    """
+    return requests_of(*((place // 2, prompt, output) for place, (prompt, output) in enumerate(lengths)))
+
+
+def evaluation_of(
+    topology: str, inputs: pl.DataFrame, requests: pl.DataFrame, edges: Sequence[int] = ()
+) -> pl.DataFrame:
+    """All scenarios of ``topology`` on the requests, cut into prompt buckets at ``edges``."""
+    table, buckets, strata = InputTable.of(inputs), bucket_frame(requests, edges), stratum_frame(requests, edges)
+    return evaluate(topology, FINGERPRINT, scenario_frame(table), table, buckets, strata)
+
+
+def evaluations_of(inputs: pl.DataFrame, requests: pl.DataFrame, edges: Sequence[int] = ()) -> list[pl.DataFrame]:
+    """:func:`evaluation_of` every topology; those that are not compared have no rows."""
+    return [evaluation_of(topology, inputs, requests, edges) for topology in TOPOLOGIES]
+
+
+def matrix_of(
+    inputs: pl.DataFrame,
+    requests: pl.DataFrame,
+    edges: Sequence[int] = (),
+    weights: Mapping[str, float] = UNIT_WEIGHTS,
+) -> pl.DataFrame:
+    """The scenario matrix of all compared topologies."""
+    return scenario_matrix(evaluations_of(inputs, requests, edges), InputTable.of(inputs), weights)
+
+
+def row_of(frame: pl.DataFrame, scenario: str, bound: str = "nominal", bucket: str | None = None) -> dict[str, Any]:
+    """The one row of ``scenario`` under ``bound``, and of ``bucket`` where there are several."""
+    found = frame.filter((pl.col("scenario") == scenario) & (pl.col("bound") == bound))
+    return (found if bucket is None else found.filter(pl.col("bucket") == bucket)).row(0, named=True)
+
+
+def plan_of(cohort_path: Path, rules_directory: Path) -> PlanFrames:
+    """Everything that a plan of these declarations computes, up to its receipt."""
+    cohort, rules = load_declarations(cohort_path, rules_directory)
+    log = read_requests(cohort.trace.file, cohort.trace.format)
+    inputs = inputs_frame(cohort)
+    frozen, table = frozen_cohort(cohort, log, inputs), InputTable.of(inputs)
+    buckets = bucket_frame(log.requests, cohort.bucket_edges_tokens)
+    strata = stratum_frame(log.requests, cohort.bucket_edges_tokens)
+    scenarios, fingerprint = scenario_frame(table), frozen["fingerprint"].item()
+    evaluations = [evaluate(name, fingerprint, scenarios, table, buckets, strata) for name in TOPOLOGIES]
+    gates, preference = gates_frame(rules), preference_frame(rules)
+    matrix = scenario_matrix(evaluations, table, part_weights(preference))
+    verdicts = judge(matrix, gates, table)
+    return PlanFrames(
+        inputs=inputs,
+        frozen=frozen,
+        buckets=buckets,
+        strata=strata,
+        evaluations=evaluations,
+        matrix=matrix,
+        gates=gates,
+        preference=preference,
+        verdicts=verdicts,
+        decision=decide(matrix, verdicts, preference, table),
+    )

@@ -1,0 +1,498 @@
+"""Every figure of one scenario of each kind, worked out by hand from docs/arithmetic.md with round numbers.
+
+STEADY is five requests of 1000 prompt and 101 output tokens; VARIED four of 500 and one of 3000. Both arrive two at a time, a second
+apart: gaps of 0 and 1 s in equal parts, so two requests a second and ca² = (1/2) / (1/4) - 1 = 1.
+
+A prompt token takes 0.1 ms and a prompt 10 ms more: S(500) = 0.06, S(1000) = 0.11, S(3000) = 0.31 s.
+A decode step takes 10 ms and 0.5 ms per sequence. A prompt token leaves 10 kB.
+"""
+
+import math
+from typing import Any
+
+import polars as pl
+import pytest
+
+from pipelines.frames.evaluation import LANES, LOADS
+from tests.planning import Ranged, evaluation_of, in_pairs, inputs_frame_of, row_of
+
+STEADY = in_pairs(*[(1000, 101)] * 5)
+
+VARIED = in_pairs((500, 1), (500, 41), (500, 41), (500, 41), (3000, 81))
+"""Prompts: E[p] = (4·500 + 3000)/5 = 1000, E[p²] = (4·0.25 + 9)/5 M = 2e6, E[p³] = (4·0.125 + 27)/5 G = 5.5e9.
+
+Outputs: short prompts (1 + 3·41)/4 = 31 tokens with m = 3/4, the long one 81; together E[o] = (4·31 + 81)/5 = 41, m = 4/5.
+Decode steps after a first token by prefill: 0, 40, 40, 40, 80, so D1 = 40, D2 = (3·1600 + 6400)/5 = 2240, cH² = 2240/1600 - 1 = 0.4,
+E[p·D] = (500·120 + 3000·80)/5 = 60000, and PD + D2/2 = 61120.
+"""
+SHORT, LONG = "[1,1000)", "[1000,inf)"
+
+VARIED_CS2 = 100 / 121
+"""S̄ = (4·0.06 + 0.31)/5 = 0.11 s, E[S²] = (4·0.0036 + 0.0961)/5 = 0.0221 s²; (0.0221 - 0.0121)/0.0121."""
+
+
+def close(value: float) -> Any:
+    return pytest.approx(value, rel=1e-9, abs=1e-15)
+
+
+def lanes_of(row: dict[str, Any]) -> tuple[float, ...]:
+    return tuple(row[lane] for lane in LANES)
+
+
+def loads_of(row: dict[str, Any]) -> dict[str, float]:
+    return {load: row[f"load_{load}"] for load in LOADS if row[f"load_{load}"] is not None}
+
+
+def met(probability: float, wait: float, slack: float) -> float:
+    """Share that waits no longer than ``slack``: nobody waits with 1 - Pw, the others exponentially with mean W/Pw."""
+    return 1 - probability * math.exp(-slack / (wait / probability))
+
+
+class TestAggregatedSteady:
+    """One worker. ρ_p = 2·0.11 = 0.22; 200 decode tokens/s at 0.5 ms: ρ_d = 0.1; together 0.32.
+
+    t = 0.01/0.68 = 1/68 s, more than 0.0105/0.78. b = 200/68 = 50/17. A step holds b sequences: τ = 0.01 + 0.025/17 = 0.195/17 s.
+    """
+
+    T, B, TAU = 1 / 68, 50 / 17, 0.195 / 17
+    # M/D/1: half of rho/(1 - rho) service times
+    QUEUE = 0.5 * 0.22 / 0.78 * 0.11
+    RESIDUAL = (1 - math.exp(-50 / 17)) * (0.195 / 17) / 2
+    # 7 slots, exponent √16 - 1 = 3; each held for 100/68 s, always the same
+    SLOT = 0.5 * (50 / 119) ** 3 / (7 * 69 / 119) * 100 / 68
+
+    @pytest.fixture(scope="class")
+    def row(self) -> dict[str, Any]:
+        return row_of(evaluation_of("aggregated", inputs_frame_of(), STEADY), "aggregated/n1")
+
+    def test_lanes(self, row: dict[str, Any]) -> None:
+        wait = self.QUEUE + self.RESIDUAL + self.SLOT
+        assert lanes_of(row) == close((0.002, wait, 0.11, 0, 0, 0, 1 / 68, 99 / 68))
+        assert row["ttft_s"] == close(0.002 + wait + 0.11)
+        assert row["tpot_s"] == close(1 / 68)
+        assert row["e2e_s"] == close(0.112 + wait + 100 / 68)
+
+    def test_batch_stall_and_queue(self, row: dict[str, Any]) -> None:
+        assert row["decode_batch"] == close(50 / 17)
+        assert row["stall_s"] == close(0.11 + self.TAU)
+        assert row["dominant_queue"] == "prefill"
+
+    def test_loads(self, row: dict[str, Any]) -> None:
+        # token-seconds of a request: 1000·0.11 while prefilled, then t·(1000·100 + 100²/2)
+        resident = 10_000 * 2 * (110 + 105_000 / 68)
+        assert loads_of(row) == close({"mixed": 0.32, "slots": 50 / 119, "kv_mixed": resident / 1e8})
+        # shares of the ceilings: 0.32/0.8 = 0.4, (50/119)/0.9 = 0.467, 0.331
+        assert (row["pressure"], row["headroom"], row["tightest"]) == (close(500 / 1071), close(571 / 1071), "slots")
+
+    def test_goodput(self, row: dict[str, Any]) -> None:
+        slack = 0.2 - (0.002 + self.RESIDUAL + self.SLOT + 0.11)
+        assert row["goodput"] == close(met(0.22, self.QUEUE, slack))
+
+    def test_no_request_is_good_whose_pace_is_too_slow(self) -> None:
+        slow, enough = (inputs_frame_of(tpot=tpot) for tpot in (0.0147, 0.0148))  # t = 14.706 ms
+        assert row_of(evaluation_of("aggregated", slow, STEADY), "aggregated/n1")["goodput"] == 0
+        assert row_of(evaluation_of("aggregated", enough, STEADY), "aggregated/n1")["goodput"] > 0.9
+
+
+class TestAggregatedRoundRobin:
+    """Two workers, each with every second arrival. ρ_p = 0.11; 40 decode tokens/s each: ρ_d = 0.02.
+
+    A batch of less than one: t = 0.0105/0.89 s, more than 0.01/0.87, and τ = 0.0105 s. b = 0.42/0.89.
+    """
+
+    T, B = 0.0105 / 0.89, 0.42 / 0.89
+    # G/G/1 with half the variation of arrivals
+    QUEUE = (1 / 2 + VARIED_CS2) / 2 * 0.11 / 0.89 * 0.11
+    RESIDUAL = (1 - math.exp(-B)) * 0.0105 / 2
+    SLOT = 1.4 / 2 * (B / 7) ** 3 / (7 - B) * 40 * T
+
+    @pytest.fixture(scope="class")
+    def evaluation(self) -> pl.DataFrame:
+        return evaluation_of("aggregated", inputs_frame_of(dispatch="round_robin"), VARIED, [1000])
+
+    def test_lanes_of_the_short_prompts(self, evaluation: pl.DataFrame) -> None:
+        row = row_of(evaluation, "aggregated/n2", bucket=SHORT)
+        wait = self.QUEUE + self.RESIDUAL + self.SLOT
+        # 30 tokens follow the first on average, and three of four requests take a first decode step
+        assert lanes_of(row) == close((0.002, wait, 0.06, 0, 0, 0, 0.75 * self.T, 29.25 * self.T))
+        assert (row["ttft_s"], row["tpot_s"]) == close((0.062 + wait, self.T))
+
+    def test_lanes_of_the_long_prompt(self, evaluation: pl.DataFrame) -> None:
+        row = row_of(evaluation, "aggregated/n2", bucket=LONG)
+        wait = self.QUEUE + self.RESIDUAL + self.SLOT
+        assert lanes_of(row) == close((0.002, wait, 0.31, 0, 0, 0, self.T, 79 * self.T))
+        assert (row["ttft_s"], row["tpot_s"]) == close((0.312 + wait, self.T))
+
+    def test_loads_and_stall(self, evaluation: pl.DataFrame) -> None:
+        row = row_of(evaluation, "aggregated/n2", bucket=LONG)
+        # E[p·S] = (4·500·0.06 + 3000·0.31)/5 = 210; one request a second and worker
+        resident = 10_000 * (210 + self.T * 61_120)
+        assert loads_of(row) == close({"mixed": 0.13, "slots": self.B / 7, "kv_mixed": resident / 1e8})
+        assert row["decode_batch"] == close(self.B)
+        assert row["stall_s"] == close(0.31 + 0.0105)
+
+    def test_goodput_is_the_share_of_each_prompt_length_that_is_in_time(self, evaluation: pl.DataFrame) -> None:
+        # 0.2 s is too little for the long prompt, whose prefill takes 0.31 s
+        slack = 0.2 - (0.062 + self.RESIDUAL + self.SLOT)
+        short = met(0.11, self.QUEUE, slack)
+        assert row_of(evaluation, "aggregated/n2", bucket=SHORT)["goodput"] == close(0.8 * short)
+
+    def test_goodput_with_time_for_all(self) -> None:
+        inputs = inputs_frame_of(dispatch="round_robin", ttft=0.4)
+        row = row_of(evaluation_of("aggregated", inputs, VARIED), "aggregated/n2")
+        waits = self.RESIDUAL + self.SLOT
+        short, long = (met(0.11, self.QUEUE, 0.4 - (0.002 + waits + prefill)) for prefill in (0.06, 0.31))
+        assert row["goodput"] == close(0.8 * short + 0.2 * long)
+
+
+def test_one_queue_that_feeds_two_workers() -> None:
+    """ρ_p = 0.11 each: Pw = 0.11^(√6 - 1), W = 1/2 · Pw/(2·0.89) · 0.11 s for constant prompts."""
+    row = row_of(evaluation_of("aggregated", inputs_frame_of(slots=1e9), STEADY), "aggregated/n2")
+    queue = 0.5 * 0.11 ** (math.sqrt(6) - 1) / (2 * 0.89) * 0.11
+    # 100 decode tokens/s: rho_d = 0.05, t = 0.01/0.84, b = 1/0.84; a billion slots: no wait for one
+    residual = (1 - math.exp(-1 / 0.84)) * (0.01 + 0.0005 / 0.84) / 2
+    assert row["prefill_wait_s"] == close(queue + residual)
+    assert row["tpot_s"] == close(0.01 / 0.84)
+
+
+class TestAggregatedQuadratic:
+    """Attention: 10 ns per squared token. S(500) = 0.0625 s, S(3000) = 0.40 s; S̄ = (4·0.0625 + 0.4)/5 = 0.13 s.
+
+    Context: 0.5 us per resident token and step. A sequence holds R = 61120/40 = 1528 tokens: c = 0.0005 + 0.000764 = 0.001264 s.
+    One worker: ρ_p = 0.26, 80 tokens/s: ρ_d = 0.10112. t = 0.01/0.63888 s, more than 0.011264/0.74. b = 0.8/0.63888, above one.
+    """
+
+    T, B = 0.01 / 0.63888, 0.8 / 0.63888
+
+    @pytest.fixture(scope="class")
+    def row(self) -> dict[str, Any]:
+        inputs = inputs_frame_of(q=1e-8, gamma=5e-7)
+        return row_of(evaluation_of("aggregated", inputs, VARIED, [1000]), "aggregated/n1", bucket=LONG)
+
+    def test_lanes(self, row: dict[str, Any]) -> None:
+        # E[S²] = (4·0.0625² + 0.4²)/5 = 0.035125 s²
+        queue = (1 + 0.035125 / 0.0169 - 1) / 2 * 0.26 / 0.74 * 0.13
+        residual = (1 - math.exp(-self.B)) * (0.01 + 0.001264 * self.B) / 2
+        slot = 1.4 / 2 * (self.B / 7) ** 3 / (7 - self.B) * 40 * self.T
+        assert lanes_of(row) == close((0.002, queue + residual + slot, 0.4, 0, 0, 0, self.T, 79 * self.T))
+
+    def test_loads_and_stall(self, row: dict[str, Any]) -> None:
+        # E[p·S] = (4·500·0.0625 + 3000·0.4)/5 = 265
+        resident = 10_000 * 2 * (265 + self.T * 61_120)
+        assert loads_of(row) == close({"mixed": 0.36112, "slots": self.B / 7, "kv_mixed": resident / 1e8})
+        assert row["stall_s"] == close(0.4 + 0.01 + 0.001264 * self.B)
+
+
+class TestChunkedSteady:
+    """One worker, budget 502. First pass: 502 tokens of room, 2 steps a prompt, ρ_pc = 2·(0.02 + 0.1) = 0.24, t = 0.01/0.66, b = 3.03.
+
+    That leaves less than 500 tokens: 3 steps, ρ_pc = 0.26, ρ = 0.36, t = 0.01/0.64 = 1/64 s, b = 200/64 = 3.125, and so it stays.
+    A full step takes 0.01 + 3.125·0.0005 + 0.01 = 0.0215625 s; a prompt 3 of them and 0.1 s: S = 0.1646875 s.
+    """
+
+    QUEUE = 0.5 * 0.329375 / 0.670625 * 0.1646875
+    RESIDUAL = (1 - math.exp(-3.125)) * 0.0115625 / 2
+    SLOT = 0.5 * (3.125 / 7) ** 3 / (7 - 3.125) * 100 / 64
+
+    @pytest.fixture(scope="class")
+    def row(self) -> dict[str, Any]:
+        return row_of(evaluation_of("chunked", inputs_frame_of(chunk_tokens="502"), STEADY), "chunked/n1/c502")
+
+    def test_lanes(self, row: dict[str, Any]) -> None:
+        wait = self.QUEUE + self.RESIDUAL + self.SLOT
+        assert lanes_of(row) == close((0.002, wait, 0.1646875, 0, 0, 0, 1 / 64, 99 / 64))
+        assert row["ttft_s"] == close(0.002 + wait + 0.1646875)
+        assert row["tpot_s"] == close(1 / 64)
+        assert row["e2e_s"] == close(0.002 + wait + 0.1646875 + 100 / 64)
+
+    def test_batch_stall_and_queue(self, row: dict[str, Any]) -> None:
+        assert row["decode_batch"] == close(3.125)
+        # one full step with 498.875 prompt tokens
+        assert row["stall_s"] == close(0.0215625 + 0.0498875)
+        assert row["dominant_queue"] == "prefill"
+
+    def test_loads(self, row: dict[str, Any]) -> None:
+        resident = 10_000 * 2 * (1000 * 0.1646875 + 105_000 / 64)
+        expected = {"mixed": 0.36, "prefill_lane": 0.329375, "slots": 3.125 / 7, "kv_mixed": resident / 1e8}
+        assert loads_of(row) == close(expected)
+        # shares of the ceilings: 0.45, 0.412, 0.496, 0.361
+        assert (row["pressure"], row["tightest"]) == (close(3.125 / 6.3), "slots")
+
+    def test_goodput(self, row: dict[str, Any]) -> None:
+        slack = 0.2 - (0.002 + self.RESIDUAL + self.SLOT + 0.1646875)
+        assert row["goodput"] == close(met(0.329375, self.QUEUE, slack))
+
+
+def test_a_budget_beyond_the_longest_prompt_is_one_step_and_stalls_for_the_whole_prompt() -> None:
+    """rho = 2·0.11 + 0.1 as aggregated, b = 50/17; the full step of a prompt: 0.01 + b·0.0005 + 0.01 + 0.1 s."""
+    row = row_of(evaluation_of("chunked", inputs_frame_of(chunk_tokens="5000"), STEADY), "chunked/n1/c5000")
+    full_step = 0.01 + 50 / 17 * 0.0005 + 0.01 + 0.1
+    assert (row["load_mixed"], row["tpot_s"]) == close((0.32, 1 / 68))
+    assert (row["prefill_execution_s"], row["stall_s"]) == close((full_step, full_step))
+
+
+class TestChunkedVaried:
+    """Two workers, budget 500, 10 ns per squared token. One request a second each; 40 decode tokens/s: ρ_d = 0.02.
+
+    First pass, 500 tokens of room: 1 and 6 steps, mean (4·1 + 6)/5 = 2: ρ_pc = 0.02 + 0.1 + 0.02 = 0.14; t = 0.0105/0.86, b = 0.49.
+    Then less: 2 and 7 steps, mean 3: ρ_pc = 0.15, t = 0.0105/0.85 s (more than 0.01/0.83), b = 0.42/0.85, and so it stays.
+    """
+
+    T, B = 0.0105 / 0.85, 0.42 / 0.85
+    FULL = 0.01 + 0.0005 * B + 0.01
+    SHORT_S, LONG_S = 2 * FULL + 0.05 + 0.0025, 7 * FULL + 0.3 + 0.09
+    MEAN = (4 * SHORT_S + LONG_S) / 5
+    SCV = (4 * SHORT_S**2 + LONG_S**2) / 5 / MEAN**2 - 1
+    PROBABILITY = MEAN ** (math.sqrt(6) - 1)
+    QUEUE = (1 + SCV) / 2 * PROBABILITY / (2 * (1 - MEAN)) * MEAN
+    RESIDUAL = (1 - math.exp(-B)) * 0.0105 / 2
+    SLOT = 1.4 / 2 * (B / 7) ** 3 / (7 - B) * 40 * T
+
+    INPUTS = inputs_frame_of(chunk_tokens="500", q=1e-8, ttft=0.6)
+
+    def test_both_lengths_in_one_bucket(self) -> None:
+        row = row_of(evaluation_of("chunked", self.INPUTS, VARIED), "chunked/n2/c500")
+        wait = self.QUEUE + self.RESIDUAL + self.SLOT
+        # 40 tokens follow the first; four of five requests take a first decode step
+        assert lanes_of(row) == close((0.002, wait, self.MEAN, 0, 0, 0, 0.8 * self.T, 39.2 * self.T))
+        assert row["tpot_s"] == close(self.T)
+
+    def test_a_bucket_for_each_length(self) -> None:
+        evaluation = evaluation_of("chunked", self.INPUTS, VARIED, [1000])
+        short, long = (row_of(evaluation, "chunked/n2/c500", bucket=bucket) for bucket in (SHORT, LONG))
+        assert (short["prefill_execution_s"], long["prefill_execution_s"]) == close((self.SHORT_S, self.LONG_S))
+        assert (short["prefill_wait_s"], long["prefill_wait_s"]) == close((self.QUEUE + self.RESIDUAL + self.SLOT,) * 2)
+
+    def test_loads_and_stall(self) -> None:
+        row = row_of(evaluation_of("chunked", self.INPUTS, VARIED), "chunked/n2/c500")
+        resident = 10_000 * ((4 * 500 * self.SHORT_S + 3000 * self.LONG_S) / 5 + self.T * 61_120)
+        assert loads_of(row) == close(
+            {"mixed": 0.17, "prefill_lane": self.MEAN, "slots": self.B / 7, "kv_mixed": resident / 1e8}
+        )
+        # the last chunk of 3000 tokens is the dearest
+        y = 500 - self.B
+        assert row["stall_s"] == close(self.FULL + y / 10_000 + 1e-8 * (9e6 - (3000 - y) ** 2))
+
+    def test_goodput(self) -> None:
+        row = row_of(evaluation_of("chunked", self.INPUTS, VARIED), "chunked/n2/c500")
+        waits = self.RESIDUAL + self.SLOT
+        short, long = (met(self.PROBABILITY, self.QUEUE, 0.598 - waits - s) for s in (self.SHORT_S, self.LONG_S))
+        assert row["goodput"] == close(0.8 * short + 0.2 * long)
+
+
+class TestDisaggregatedFirstTokenByDecode:
+    """One worker each. ρ_p = 0.22; all 101 tokens are decode steps: 202 a second, ρ_d = 0.101, t = 0.01/0.899 s, b = 2.02/0.899.
+
+    Moving 10 MB at 1 GB/s takes 10 ms, with 5 ms of overhead: T = 0.015 s, ρ_l = 0.03.
+    """
+
+    T, B = 0.01 / 0.899, 2.02 / 0.899
+    QUEUE = 0.5 * 0.22 / 0.78 * 0.11
+    LINK = 0.5 * 0.03 / 0.97 * 0.015
+    # 7 slots, held for 101 steps, always the same
+    DECODE_WAIT = (1 - math.exp(-B)) * T / 2 + 0.5 * (B / 7) ** 3 / (7 - B) * 101 * T
+
+    @pytest.fixture(scope="class")
+    def row(self) -> dict[str, Any]:
+        return row_of(evaluation_of("disaggregated", inputs_frame_of(), STEADY), "disaggregated/p1/d1")
+
+    def test_lanes(self, row: dict[str, Any]) -> None:
+        lanes = (0.002, self.QUEUE, 0.11, self.LINK, 0.015, self.DECODE_WAIT, self.T, 100 * self.T)
+        assert lanes_of(row) == close(lanes)
+        assert row["ttft_s"] == close(sum(lanes[:7]))
+        assert row["tpot_s"] == close(self.T)
+        assert row["e2e_s"] == close(sum(lanes))
+
+    def test_batch_stall_and_queue(self, row: dict[str, Any]) -> None:
+        assert row["decode_batch"] == close(self.B)
+        assert row["stall_s"] == close(self.T)
+        assert row["dominant_queue"] == "prefill"
+
+    def test_loads(self, row: dict[str, Any]) -> None:
+        moving = 1000 * (self.LINK + 0.015)
+        # E[p·S] = 110; decoding: t·(1000·101 + 101²/2)
+        prefill = 10_000 * 2 * (110 + moving) / 1e8
+        decode = 10_000 * 2 * (moving + 1000 * self.DECODE_WAIT + self.T * 106_100.5) / 1e8
+        expected = {"prefill": 0.22, "decode": 0.101, "link": 0.03, "slots": self.B / 7}
+        staging = 2 * (self.LINK + 0.015) / (7 - self.B)
+        assert loads_of(row) == close(expected | {"kv_prefill": prefill, "kv_decode": decode, "staging": staging})
+
+    def test_goodput_keeps_the_longer_queue(self, row: dict[str, Any]) -> None:
+        slack = 0.2 - (0.002 + 0.11 + self.LINK + 0.015 + self.DECODE_WAIT + self.T)
+        assert row["goodput"] == close(met(0.22, self.QUEUE, slack))
+
+
+class TestDisaggregatedBehindASlowLink:
+    """40 MB/s: the payload takes 0.25 s, T = 0.255 s, ρ_l = 0.51, so that the link's queue is the longer one."""
+
+    T, B = 0.01 / 0.899, 2.02 / 0.899
+    QUEUE = 0.5 * 0.22 / 0.78 * 0.11
+    LINK = 0.5 * 0.51 / 0.49 * 0.255
+    FIX = 0.002 + QUEUE + 0.11 + 0.255 + (1 - math.exp(-B)) * T / 2 + 0.5 * (B / 7) ** 3 / (7 - B) * 101 * T + T
+
+    def row(self, **overrides: float | str) -> dict[str, Any]:
+        inputs = inputs_frame_of(w=4e7, **overrides)
+        return row_of(evaluation_of("disaggregated", inputs, STEADY), "disaggregated/p1/d1")
+
+    def test_the_link_dominates(self) -> None:
+        row = self.row()
+        assert (row["dominant_queue"], row["transfer_wait_s"]) == ("transfer", close(self.LINK))
+        assert row["ttft_s"] == close(self.FIX + self.LINK)
+
+    def test_goodput_keeps_the_queue_of_the_link(self) -> None:
+        assert self.row(ttft=1.0)["goodput"] == close(met(0.51, self.LINK, 1.0 - self.FIX))
+
+    def test_goodput_keeps_the_queue_of_prefill_where_it_ends_the_first_lanes(self) -> None:
+        row = self.row(ttft=0.2, first_token="prefill")
+        assert row["dominant_queue"] == "transfer"
+        assert row["goodput"] == close(met(0.22, self.QUEUE, 0.2 - 0.112))
+
+
+class TestDisaggregatedFirstTokenByPrefill:
+    """Two round-robin prefill workers (ρ_p = 0.11), one decode worker: 80 tokens/s, ρ_d = 0.04, t = τ = 0.0105 s, b = 0.84.
+
+    Two links of 50 MB/s: 0.2 ms per token, 5 ms of overhead: T(500) = 0.105, T(3000) = 0.605, T̄ = (4·0.105 + 0.605)/5 = 0.205 s;
+    ρ_l = 0.205; E[T²] = (4·0.011025 + 0.366025)/5 = 0.082025 s², cT² = 0.04/0.042025.
+    Overlap 0.55: of 0.1 s payload 0.055 s is hidden; of 0.6 s it would be 0.33 s, but prefill lasts 0.31 s.
+    """
+
+    INPUTS = inputs_frame_of(dispatch="round_robin", first_token="prefill", links=2, w=5e7, phi=0.55, ttft=0.4)
+    QUEUE = (1 / 2 + VARIED_CS2) / 2 * 0.11 / 0.89 * 0.11
+    LINK = (1 + 0.04 / 0.042025) / 2 * 0.205 ** (math.sqrt(6) - 1) / (2 * 0.795) * 0.205
+    # sigma = 0.84/7 = 0.12; held for 40 steps of 0.0105 s on average
+    DECODE_WAIT = (1 - math.exp(-0.84)) * 0.0105 / 2 + 1.4 / 2 * 0.12**3 / (7 * 0.88) * 0.42
+
+    @pytest.fixture(scope="class")
+    def evaluation(self) -> pl.DataFrame:
+        return evaluation_of("disaggregated", self.INPUTS, VARIED, [1000])
+
+    def test_lanes_of_the_short_prompts(self, evaluation: pl.DataFrame) -> None:
+        row = row_of(evaluation, "disaggregated/p2/d1", bucket=SHORT)
+        after = (self.LINK, 0.105 - 0.055, self.DECODE_WAIT, 0.75 * 0.0105, 29.25 * 0.0105)
+        assert lanes_of(row) == close((0.002, self.QUEUE, 0.06, *after))
+        assert row["ttft_s"] == close(0.062 + self.QUEUE)
+        # the way to the decode pool falls between the first token and the 30 that follow
+        assert row["tpot_s"] == close((self.LINK + 0.05 + self.DECODE_WAIT) / 30 + 0.0105)
+
+    def test_lanes_of_the_long_prompt(self, evaluation: pl.DataFrame) -> None:
+        row = row_of(evaluation, "disaggregated/p2/d1", bucket=LONG)
+        after = (self.LINK, 0.605 - 0.31, self.DECODE_WAIT, 0.0105, 79 * 0.0105)
+        assert lanes_of(row) == close((0.002, self.QUEUE, 0.31, *after))
+        assert row["ttft_s"] == close(0.312 + self.QUEUE)
+        assert row["tpot_s"] == close((self.LINK + 0.295 + self.DECODE_WAIT) / 80 + 0.0105)
+
+    def test_the_stall_is_the_way_of_the_longest_prompt_to_its_second_token(self, evaluation: pl.DataFrame) -> None:
+        row = row_of(evaluation, "disaggregated/p2/d1", bucket=SHORT)
+        assert row["stall_s"] == close(self.LINK + 0.605 - 0.31 + self.DECODE_WAIT + 0.0105)
+
+    def test_loads(self, evaluation: pl.DataFrame) -> None:
+        row = row_of(evaluation, "disaggregated/p2/d1", bucket=SHORT)
+        # E[p·T] = 1000·0.005 + 0.0002·2e6 = 405; E[p·S] = 210 as in aggregated
+        moving = 1000 * self.LINK + 405
+        expected = {"prefill": 0.11, "decode": 0.04, "link": 0.205, "slots": 0.12}
+        expected["kv_prefill"] = 10_000 * 1 * (210 + moving) / 1e8
+        expected["kv_decode"] = 10_000 * 2 * (moving + 1000 * self.DECODE_WAIT + 0.0105 * 61_120) / 1e8
+        expected["staging"] = 2 * (self.LINK + 0.205) / (7 - 0.84)
+        assert loads_of(row) == close(expected)
+
+    def test_goodput_counts_the_first_three_lanes(self, evaluation: pl.DataFrame) -> None:
+        short, long = (met(0.11, self.QUEUE, 0.398 - prefill) for prefill in (0.06, 0.31))
+        assert row_of(evaluation, "disaggregated/p2/d1", bucket=SHORT)["goodput"] == close(0.8 * short + 0.2 * long)
+
+    def test_a_bucket_whose_pace_is_too_slow_counts_nothing(self) -> None:
+        # TPOT of the short prompts 12.7 ms, of the long one 14.4 ms
+        inputs = inputs_frame_of(
+            dispatch="round_robin", first_token="prefill", links=2, w=5e7, phi=0.55, ttft=0.4, tpot=0.0135
+        )
+        row = row_of(evaluation_of("disaggregated", inputs, VARIED, [1000]), "disaggregated/p2/d1", bucket=LONG)
+        assert row["goodput"] == close(0.8 * met(0.11, self.QUEUE, 0.338))
+
+
+class TestOneTokenAnswers:
+    """Nothing follows the first token: no TPOT, no gap, and prefill's first token needs no decode step."""
+
+    REQUESTS = in_pairs(*[(1000, 1)] * 5)
+
+    @pytest.mark.parametrize("topology", ["aggregated", "chunked"])
+    def test_on_one_pool(self, topology: str) -> None:
+        inputs = inputs_frame_of(chunk_tokens="1000")
+        row = row_of(evaluation_of(topology, inputs, self.REQUESTS), {"aggregated": "aggregated/n1"}.get(topology, "chunked/n1/c1000"))
+        # chunked: one step of 0.01 + 0.01 s around the same 0.1 s
+        execution = {"aggregated": 0.11, "chunked": 0.12}[topology]
+        load = 2 * execution
+        wait = 0.5 * load / (1 - load) * execution
+        assert lanes_of(row) == close((0.002, wait, execution, 0, 0, 0, 0, 0))
+        assert (row["tpot_s"], row["stall_s"], row["decode_batch"]) == (None, None, 0)
+        assert row["ttft_s"] == row["e2e_s"]
+        assert (row["load_mixed"], row["load_slots"]) == close((0.22, 0))
+        assert row["goodput"] == close(met(load, wait, 0.198 - execution))
+
+    def test_prefill_answers_and_the_cache_moves_all_the_same(self) -> None:
+        inputs = inputs_frame_of(first_token="prefill")
+        row = row_of(evaluation_of("disaggregated", inputs, self.REQUESTS), "disaggregated/p1/d1")
+        link = 0.5 * 0.03 / 0.97 * 0.015
+        assert lanes_of(row)[3:] == close((link, 0.015, 0, 0, 0))
+        assert (row["tpot_s"], row["stall_s"], row["load_decode"]) == (None, None, 0)
+
+    def test_decode_answers_in_one_step(self) -> None:
+        row = row_of(evaluation_of("disaggregated", inputs_frame_of(), self.REQUESTS), "disaggregated/p1/d1")
+        # two steps a second: rho_d = 0.001, t = 0.0105 s, b = 0.021
+        assert (row["first_decode_step_s"], row["remaining_generation_s"]) == (close(0.0105), 0)
+        assert (row["tpot_s"], row["stall_s"], row["decode_batch"]) == (None, None, close(0.021))
+
+
+def test_the_conservative_bound_takes_the_end_of_each_range_that_hurts() -> None:
+    """Everything 10 % worse at one end and better at the other; the worse end is d = 0.02, 1/r_p = 0.2 ms, t0 = 0.02, c = 1 ms.
+
+    S = 0.02 + 0.2 = 0.22 s, rho_p = 0.44, rho_d = 0.2, t = 0.02/0.36 s, b = 200·t.
+    """
+    inputs = inputs_frame_of(
+        a=Ranged(0.002, 0.001, 0.003),
+        d=Ranged(0.01, 0.001, 0.02),
+        r_p=Ranged(10_000, 5000, 20_000),
+        t0=Ranged(0.01, 0.005, 0.02),
+        r_d=Ranged(2000, 1000, 4000),
+        slots=Ranged(31, 17, 49),
+        kv_memory=Ranged(1e9, 5e8, 2e9),
+        u_p=Ranged(0.8, 0.7, 0.9),
+        layout_factor=Ranged(1, 0.5, 1.5),
+    )
+    evaluation = evaluation_of("aggregated", inputs, STEADY)
+    row = row_of(evaluation, "aggregated/n1", "conservative")
+    t, b = 0.02 / 0.36, 4 / 0.36
+    # 17 slots: exponent √36 - 1 = 5
+    slot = 0.5 * (b / 17) ** 5 / (17 - b) * 100 * t
+    residual = (1 - math.exp(-b)) * (0.02 + 0.001 * b) / 2
+    assert lanes_of(row) == close((0.003, 0.5 * 0.44 / 0.56 * 0.22 + residual + slot, 0.22, 0, 0, 0, t, 99 * t))
+    resident = 1.5 * 10_000 * 2 * (220 + t * 105_000) / 5e8
+    assert loads_of(row) == close({"mixed": 0.64, "slots": b / 17, "kv_mixed": resident})
+    # 0.64 of 0.7; the nominal row keeps the declared values
+    assert (row["pressure"], row["tightest"]) == (close(0.64 / 0.7), "mixed")
+    assert row_of(evaluation, "aggregated/n1")["tpot_s"] == close(1 / 68)
+
+
+def test_the_conservative_bound_of_the_network() -> None:
+    """One link of 20 MB/s (two of 40 MB/s), overheads 2 + 3 + 4 ms (1 + 2 + 2), overlap 0.1 (0.5): T = 0.009 + 0.5·s(20/20).
+
+    5 requests of 1000 tokens, 10 MB each: payload 0.25 s at 40 MB/s and 0.5 s at 20 MB/s. One request a second, so rho_l = 0.509.
+    """
+    slower = in_pairs(*[(1000, 101)] * 5).with_columns(pl.col("arrival_ns") * 2)
+    inputs = inputs_frame_of(
+        links=Ranged(2, 1, 3),
+        w=Ranged(4e7, 2e7, 8e7),
+        registration=Ranged(0.001, 0.0005, 0.002),
+        synchronization=Ranged(0.002, 0.001, 0.003),
+        receiver_visibility=Ranged(0.002, 0.001, 0.004),
+        phi=Ranged(0.5, 0.1, 0.9),
+        u_l=Ranged(0.7, 0.6, 0.8),
+    )
+    evaluation = evaluation_of("disaggregated", inputs, slower)
+    row = row_of(evaluation, "disaggregated/p1/d1", "conservative")
+    assert row["load_link"] == close(0.509)
+    assert row["transfer_wait_s"] == close(0.5 * 0.509 / 0.491 * 0.509)
+    assert row["kv_movement_s"] == close(0.009 + 0.5 - 0.05)
+    nominal = row_of(evaluation, "disaggregated/p1/d1")
+    # two links: rho_l = 0.1275; half of 0.25 s would be hidden, but prefill lasts 0.11 s
+    assert nominal["load_link"] == close(0.1275)
+    assert nominal["transfer_wait_s"] == close(0.5 * 0.1275 ** (math.sqrt(6) - 1) / (2 * 0.8725) * 0.255)
+    assert nominal["kv_movement_s"] == close(0.255 - 0.11)
