@@ -60,9 +60,14 @@ Command = Callable[..., Run]
 
 
 @pytest.fixture(scope="session")
-def phaseledger(tmp_path_factory: pytest.TempPathFactory) -> Command:
+def dagster_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The home of the Dagster instance that ``phaseledger`` runs on."""
+    return tmp_path_factory.mktemp("dagster")
+
+
+@pytest.fixture(scope="session")
+def phaseledger(dagster_home: Path) -> Command:
     """The command in a process of its own, as a person calls it, with a Dagster instance outside the checkout."""
-    home = tmp_path_factory.mktemp("dagster")
 
     def call(*arguments: str | Path, cwd: Path = PROJECT, **environment: str) -> Run:
         done = subprocess.run(
@@ -70,7 +75,7 @@ def phaseledger(tmp_path_factory: pytest.TempPathFactory) -> Command:
             capture_output=True,
             text=True,
             cwd=cwd,
-            env={**os.environ, "DAGSTER_HOME": str(home), "PYTHONPATH": str(PROJECT), **environment},
+            env={**os.environ, "DAGSTER_HOME": str(dagster_home), "PYTHONPATH": str(PROJECT), **environment},
             timeout=300,
             check=False,
         )

@@ -5,6 +5,7 @@ Inputs are named by the symbols of docs/arithmetic.md; where a test says nothing
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -128,12 +129,23 @@ def in_pairs(*lengths: tuple[int, int]) -> pl.DataFrame:
     return requests_of(*((place // 2, prompt, output) for place, (prompt, output) in enumerate(lengths)))
 
 
+def workload_of(requests: pl.DataFrame, edges: Sequence[int] = ()) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Buckets and strata of the requests."""
+    return _workload(tuple(requests.rows()), tuple(edges))
+
+
+@lru_cache(maxsize=64)
+def _workload(rows: tuple[tuple[int, int, int], ...], edges: tuple[int, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    requests = pl.DataFrame(rows, schema=requests_of().schema, orient="row")
+    return bucket_frame(requests, edges), stratum_frame(requests, edges)
+
+
 def evaluation_of(
     topology: str, inputs: pl.DataFrame, requests: pl.DataFrame, edges: Sequence[int] = ()
 ) -> pl.DataFrame:
     """All scenarios of ``topology`` on the requests, cut into prompt buckets at ``edges``."""
-    table, buckets, strata = InputTable.of(inputs), bucket_frame(requests, edges), stratum_frame(requests, edges)
-    return evaluate(topology, FINGERPRINT, scenario_frame(table), table, buckets, strata)
+    table = InputTable.of(inputs)
+    return evaluate(topology, FINGERPRINT, scenario_frame(table), table, *workload_of(requests, edges))
 
 
 def evaluations_of(inputs: pl.DataFrame, requests: pl.DataFrame, edges: Sequence[int] = ()) -> list[pl.DataFrame]:

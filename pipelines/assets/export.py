@@ -1,6 +1,7 @@
 """receipt.json, matrix.csv, and the verification of both."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import dagster as dg
 import polars as pl
@@ -8,9 +9,9 @@ import polars as pl
 from pipelines import ARITHMETIC_VERSION, __version__
 from pipelines.assets import evaluate
 from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
-from pipelines.frames.canonical import canonical_bytes
+from pipelines.frames.canonical import canonical_bytes, digest
 from pipelines.oracle import verify
-from pipelines.receipts.build import build_receipt
+from pipelines.receipts.build import Json, build_receipt
 from pipelines.receipts.plan import PlanFrames
 from pipelines.receipts.write import write_atomically
 from pipelines.topologies.declared import TOPOLOGIES
@@ -62,23 +63,25 @@ def exports(
     )
     receipt, matrix = build_receipt(plan)
     directory = plan_source.export_directory(context.partition_key)
-    files = {
-        "matrix": (MATRIX, matrix, receipt["matrix"]["sha256"]),
-        "receipt": (RECEIPT, canonical_bytes(receipt), receipt["seal"]),
+    write_atomically(directory / MATRIX, matrix)
+    yield _exported("matrix", directory / MATRIX, receipt["matrix"]["sha256"], receipt["matrix"]["columns"], receipt)
+    write_atomically(directory / RECEIPT, canonical_bytes(receipt))
+    yield _exported("receipt", directory / RECEIPT, receipt["seal"], list(receipt), receipt)
+
+
+def _exported(key: str, path: Path, sha256: str, columns: list[str], receipt: Json) -> dg.MaterializeResult[None]:
+    """What Dagster shows of an exported file; rows are scenarios, columns those of the CSV or the members of the JSON."""
+    metadata = {
+        "path": dg.MetadataValue.path(str(path)),
+        "sha256": sha256,
+        "bytes": path.stat().st_size,
+        "outcome": receipt["decision"]["outcome"],
+        "fingerprint": receipt["fingerprint"],
+        "unobserved_share": receipt["decision"]["unobserved_share"],
+        "dagster/row_count": len(receipt["scenarios"]),
+        "dagster/column_schema": dg.TableSchema(columns=[dg.TableColumn(name) for name in columns]),
     }
-    for key, (name, data, sha256) in files.items():
-        write_atomically(directory / name, data)
-        metadata = {"path": dg.MetadataValue.path(str(directory / name)), "bytes": len(data), "sha256": sha256}
-        if key == "matrix":
-            metadata |= {"dagster/row_count": receipt["matrix"]["rows"], "dagster/column_schema": _csv_schema(receipt)}
-        else:
-            metadata |= {"outcome": receipt["decision"]["outcome"], "fingerprint": receipt["fingerprint"]}
-            metadata |= {"unobserved_share": receipt["decision"]["unobserved_share"]}
-        yield dg.MaterializeResult(asset_key=key, metadata=metadata, data_version=dg.DataVersion(sha256))
-
-
-def _csv_schema(receipt: dict[str, object]) -> dg.TableSchema:
-    return dg.TableSchema(columns=[dg.TableColumn(name, "string") for name in receipt["matrix"]["columns"]])  # type: ignore[index]
+    return dg.MaterializeResult(asset_key=key, metadata=metadata, data_version=dg.DataVersion(sha256))
 
 
 @dg.asset(
@@ -96,7 +99,14 @@ def verified_receipt(context: dg.AssetExecutionContext, plan_source: PlanSource)
         first = verification.disagreements[0]
         raise VerificationError(f"{len(verification.disagreements)} disagreements, first: {first}")
     compared = sum(verification.checked.values())
-    return dg.MaterializeResult(metadata={"values_compared": compared, **verification.checked})
+    columns = [dg.TableColumn("check"), dg.TableColumn("values_compared", "int")]
+    metadata = {
+        "values_compared": compared,
+        **verification.checked,
+        "dagster/row_count": len(verification.checked),
+        "dagster/column_schema": dg.TableSchema(columns=columns),
+    }
+    return dg.MaterializeResult(metadata=metadata, data_version=dg.DataVersion(digest(verification.checked)))
 
 
 ASSETS = [exports, verified_receipt]

@@ -53,7 +53,7 @@ def schema_metadata(model: type[pa.DataFrameModel]) -> dict[str, dg.TableSchema]
 def content_version(frame: pl.DataFrame) -> dg.DataVersion:
     """SHA-256 of the frame's columns and values."""
     buffer = io.BytesIO()
-    frame.rechunk().write_ipc(buffer)
+    frame.rechunk().write_parquet(buffer)
     return dg.DataVersion(hashlib.sha256(buffer.getbuffer()).hexdigest())
 
 

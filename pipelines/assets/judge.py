@@ -142,7 +142,7 @@ def decision_asset(rules: Rules) -> dg.AssetsDefinition:
         limit = f"objectives.{gate.objective}" if gate.objective is not None else gate.limit
         role = "decides" if gate.blocking else "informs"
         text = f"{gate.metric} {SYMBOLS[gate.op]} {limit} ({gate.bound}, {role}). {gate.rationale or ''}".strip()
-        return dg.AssetCheckSpec(gate.id, asset="decision", description=text)
+        return dg.AssetCheckSpec(gate.id, asset="decision", description=text, partitions_def=COHORT_PARTITIONS)
 
     @dg.asset(
         ins={"inputs": dg.AssetIn("cohort")},

@@ -36,9 +36,13 @@ def print_report(result: PlanResult) -> None:
     click.echo(
         f"{result.cohort}: the scenario that speaks for each topology (latencies are modeled means, not measurements)"
     )
+    click.echo()
     console.print(_topologies(result.headlines, result.verdicts))
+    click.echo()
     console.print(_verdicts(result))
+    click.echo()
     _print_decision(result)
+    click.echo()
     click.echo(f"receipt  {result.receipt}  ({result.values_compared} values recomputed by the verifier)")
     click.echo(f"matrix   {result.matrix}")
 

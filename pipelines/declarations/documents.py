@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import yaml
 
-from pipelines.declarations.problems import Problem, Where, show, show_path
+from pipelines.declarations.problems import Problem, Where, plain, show, show_path
 from pipelines.declarations.syntax import CoreLoader, TooDeepError, syntax_problem
 from pipelines.declarations.text import read_text
 
@@ -201,8 +201,9 @@ class _Walk:
         if not isinstance(node, yaml.ScalarNode):
             self.report(node, where, "a key that is a list or a mapping; expected text")
         elif node.tag != _TAG + "str":
-            hint = f'quote it: "{node.value}"' if node.value else None
-            self.report(node, where, f"the key {node.value or 'nothing'} is not text; expected a name", hint)
+            found = plain(node.value) if node.value else "nothing"
+            hint = "put it in quotes; if a comma parts a number, write the number without it" if node.value else None
+            self.report(node, where, f"the key {found} is not text; expected a name", hint)
         elif node.value == "<<":
             message = "the merge key <<; expected every key written out"
             self.report(node, where, message, "an alias for a whole value (key: *anchor) is fine")

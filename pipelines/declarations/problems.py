@@ -88,7 +88,8 @@ def show(value: object) -> str:
 
 def plain(value: object) -> str:
     """A name as itself; anything else as :func:`show` puts it."""
-    return value if isinstance(value, str) and _PLAIN_KEY.fullmatch(value) else show(value)
+    short = isinstance(value, str) and len(value) <= _SHOWN_AT_MOST and _PLAIN_KEY.fullmatch(value)
+    return str(value) if short else show(value)
 
 
 def nearest(word: object, known: Sequence[str]) -> str | None:

@@ -90,7 +90,10 @@ _NICKNAMES: Mapping[str, str] = {
     **dict.fromkeys(("byte", "bytes"), "B"),
 }
 
-_WRITTEN = re.compile(r"\s*([-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,3})?)\s*(.*?)\s*")
+_WRITTEN = re.compile(
+    r"\s*([-+]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40})(?:[eE][-+]?[0-9]{1,3})?)(?![0-9])\s*(.*?)\s*"
+)
+_GROUPED = re.compile(r"[0-9]+(?:[_, ']+[0-9]+)+")
 _SMALLEST, _LARGEST = Fraction(1, 10**24), Fraction(10**24)
 
 
@@ -218,5 +221,9 @@ def _bare(raw: object, unit: Unit) -> Fraction:
             raise QuantityError(f"{show(raw)} is not whole; expected {expected}")
         return Fraction(raw)
     match = _WRITTEN.fullmatch(raw) if isinstance(raw, str) else None
-    hint = f"write {match.group(1)}: the key names the unit" if match and unit != "count" else None
+    hint = None
+    if isinstance(raw, str) and _GROUPED.fullmatch(raw):
+        hint = "write the digits without separators"
+    elif match and unit != "count":
+        hint = f"write {match.group(1)}: the key names the unit"
     raise QuantityError(f"{show(raw)} is not a number; expected {expected}", hint)

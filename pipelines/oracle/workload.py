@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from .findings import WORKLOAD_DIGITS, Ledger, close
+from .findings import WORKLOAD_DIGITS, Ledger
 
 CHECK = "workload"
+WHOLE = "workload.buckets[all]"
 STRATA_PER_BUCKET = 16
 
 _MEANS = (
@@ -111,10 +112,10 @@ def check_workload(ledger: Ledger, workload: Mapping[str, Any]) -> None:
     _check_source(ledger, workload)
     _check_labels(ledger, workload, buckets)
     _check_rate(ledger, workload, whole, buckets)
-    _check_sums(ledger, "workload.buckets[all]", whole, buckets, _MEANS)
+    _check_sums(ledger, WHOLE, whole, buckets, _MEANS)
     for name in _MAXIMA:
         largest = max(bucket[name] for bucket in buckets)
-        ledger.same(CHECK, f"workload.buckets[all].{name}", whole[name], largest, "the largest over buckets")
+        ledger.same(CHECK, f"{WHOLE}.{name}", whole[name], largest, "the largest over buckets")
     for row in workload["buckets"]:
         _check_moments(ledger, f"workload.buckets[{row['bucket']}]", row)
         _check_sums_are_whole(ledger, f"workload.buckets[{row['bucket']}]", row)
@@ -165,30 +166,21 @@ def _check_rate(
 ) -> None:
     """`Λ = (N - 1) / duration` and `Λ_k = Λ · N_k / N`."""
     requests = workload["requests"]
-    ledger.same(CHECK, "workload.buckets[all].requests", whole["requests"], requests, "all requests")
+    ledger.same(CHECK, f"{WHOLE}.requests", whole["requests"], requests, "all requests")
     total = sum(bucket["requests"] for bucket in buckets)
     ledger.same(CHECK, "workload.requests", requests, total, "the sum over buckets")
     arrivals = whole["rate_rps"] * workload["duration_s"]
-    ledger.holds(
-        CHECK,
-        "workload.buckets[all].rate_rps",
-        close(arrivals, requests - 1, 2.0, WORKLOAD_DIGITS),
-        arrivals,
-        requests - 1,
-        "rate x duration = requests - 1",
-    )
+    why = "rate x duration = requests - 1"
+    ledger.holds(CHECK, f"{WHOLE}.rate_rps", _agree(arrivals, requests - 1), arrivals, requests - 1, why)
     for bucket in buckets:
-        rate = whole["rate_rps"] * bucket["requests"] / requests
-        ledger.holds(
-            CHECK,
+        where, rate = (
             f"workload.buckets[{bucket['bucket']}].rate_rps",
-            close(bucket["rate_rps"], rate, 1.0, WORKLOAD_DIGITS - 1),  # the whole rate is itself rounded
-            bucket["rate_rps"],
-            rate,
-            "docs/arithmetic.md section 1: the bucket's share of the rate",
+            whole["rate_rps"] * bucket["requests"] / requests,
         )
+        why = "docs/arithmetic.md section 1: the bucket's share of the rate"
+        ledger.holds(CHECK, where, _agree(bucket["rate_rps"], rate), bucket["rate_rps"], rate, why)
     scv = whole["arrival_scv"]
-    ledger.holds(CHECK, "workload.buckets[all].arrival_scv", scv is not None, scv, "a number: every wait reads it")
+    ledger.holds(CHECK, f"{WHOLE}.arrival_scv", scv is not None, scv, "a number: every wait reads it")
     _check_digits(ledger, "workload", workload, ("duration_s",))
 
 
@@ -198,8 +190,19 @@ def _check_sums(
     """A mean over all is the mean of the parts' means, weighted by their requests."""
     for name in names:
         mean = math.fsum(part["requests"] * part[name] for part in parts) / whole["requests"]
-        agrees = abs(whole[name] - mean) <= _ROUNDING * max(abs(whole[name]), abs(mean))
-        ledger.holds(CHECK, f"{where}.{name}", agrees, whole[name], mean, "the mean of its parts, weighted by requests")
+        ledger.holds(
+            CHECK,
+            f"{where}.{name}",
+            _agree(whole[name], mean),
+            whole[name],
+            mean,
+            "the mean of its parts, weighted by requests",
+        )
+
+
+def _agree(left: float, right: float) -> bool:
+    """Whether the sides of an identity are equal but for the rounding of the workload."""
+    return abs(left - right) <= _ROUNDING * max(abs(left), abs(right))
 
 
 def _check_moments(ledger: Ledger, where: str, row: Mapping[str, Any]) -> None:

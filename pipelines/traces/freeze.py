@@ -4,7 +4,6 @@ import polars as pl
 
 from pipelines.declarations import Cohort, Input
 from pipelines.frames.canonical import digest
-from pipelines.frames.digits import WORKLOAD_DIGITS, significant
 from pipelines.frames.frozen import FrozenCohort
 from pipelines.frames.inputs import Inputs, inputs_json
 from pipelines.traces.log import RequestLog, requests_sha256
@@ -47,7 +46,7 @@ def frozen_cohort(cohort: Cohort, log: RequestLog, inputs: pl.DataFrame) -> pl.D
         "source": cohort.trace.source,
         "note": cohort.trace.note,
         "requests": log.requests.height,
-        "duration_s": significant(duration_s(log.requests), WORKLOAD_DIGITS),
+        "duration_s": duration_s(log.requests),
         "rows_read": log.rows_read,
         "rows_dropped": log.rows_dropped,
         "bucket_edges_tokens": " ".join(str(edge) for edge in edges),

@@ -53,10 +53,9 @@ class TestAggregated:
         assert (evaluation.tightest, evaluation.pressure) == ("mixed", close(0.26 / 0.8))
 
     def test_a_full_pool_decodes_at_the_pace_of_its_load(self) -> None:
-        # 4000 decode tokens/s make t0/(1 - rho) = 0.001/(1 - 0.23) less than (t0 + c)/(1 - rho_p); a t0 of 0.1 s, more
-        slow = parameters(step_overhead_s=0.1)
-        _, figures = evaluated(slow, self.KNOBS)
-        assert figures.decode_batch == close(40 * max(0.1 / 0.74, 0.101 / 0.78))
+        # with steps of 0.1 s, t0/(1 - rho) = 0.1/0.74 exceeds (t0 + c)/(1 - rho_p) = 0.101/0.78
+        _, figures = evaluated(parameters(step_overhead_s=0.1, kv_memory_bytes=2e9), self.KNOBS)
+        assert figures.decode_batch == close(40 * 0.1 / 0.74)
 
     def test_lanes_of_the_long_bucket(self) -> None:
         _, figures = evaluated(parameters(), self.KNOBS)

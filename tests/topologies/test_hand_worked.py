@@ -62,7 +62,8 @@ class TestAggregatedSteady:
     SLOT = 0.5 * (50 / 119) ** 3 / (7 * 69 / 119) * 100 / 68
 
     @pytest.fixture(scope="class")
-    def row(self) -> dict[str, Any]:
+    @classmethod
+    def row(cls) -> dict[str, Any]:
         return row_of(evaluation_of("aggregated", inputs_frame_of(), STEADY), "aggregated/n1")
 
     def test_lanes(self, row: dict[str, Any]) -> None:
@@ -107,7 +108,8 @@ class TestAggregatedRoundRobin:
     SLOT = 1.4 / 2 * (B / 7) ** 3 / (7 - B) * 40 * T
 
     @pytest.fixture(scope="class")
-    def evaluation(self) -> pl.DataFrame:
+    @classmethod
+    def evaluation(cls) -> pl.DataFrame:
         return evaluation_of("aggregated", inputs_frame_of(dispatch="round_robin"), VARIED, [1000])
 
     def test_lanes_of_the_short_prompts(self, evaluation: pl.DataFrame) -> None:
@@ -165,7 +167,8 @@ class TestAggregatedQuadratic:
     T, B = 0.01 / 0.63888, 0.8 / 0.63888
 
     @pytest.fixture(scope="class")
-    def row(self) -> dict[str, Any]:
+    @classmethod
+    def row(cls) -> dict[str, Any]:
         inputs = inputs_frame_of(q=1e-8, gamma=5e-7)
         return row_of(evaluation_of("aggregated", inputs, VARIED, [1000]), "aggregated/n1", bucket=LONG)
 
@@ -195,7 +198,8 @@ class TestChunkedSteady:
     SLOT = 0.5 * (3.125 / 7) ** 3 / (7 - 3.125) * 100 / 64
 
     @pytest.fixture(scope="class")
-    def row(self) -> dict[str, Any]:
+    @classmethod
+    def row(cls) -> dict[str, Any]:
         return row_of(evaluation_of("chunked", inputs_frame_of(chunk_tokens="502"), STEADY), "chunked/n1/c502")
 
     def test_lanes(self, row: dict[str, Any]) -> None:
@@ -293,7 +297,8 @@ class TestDisaggregatedFirstTokenByDecode:
     DECODE_WAIT = (1 - math.exp(-B)) * T / 2 + 0.5 * (B / 7) ** 3 / (7 - B) * 101 * T
 
     @pytest.fixture(scope="class")
-    def row(self) -> dict[str, Any]:
+    @classmethod
+    def row(cls) -> dict[str, Any]:
         return row_of(evaluation_of("disaggregated", inputs_frame_of(), STEADY), "disaggregated/p1/d1")
 
     def test_lanes(self, row: dict[str, Any]) -> None:
@@ -363,8 +368,9 @@ class TestDisaggregatedFirstTokenByPrefill:
     DECODE_WAIT = (1 - math.exp(-0.84)) * 0.0105 / 2 + 1.4 / 2 * 0.12**3 / (7 * 0.88) * 0.42
 
     @pytest.fixture(scope="class")
-    def evaluation(self) -> pl.DataFrame:
-        return evaluation_of("disaggregated", self.INPUTS, VARIED, [1000])
+    @classmethod
+    def evaluation(cls) -> pl.DataFrame:
+        return evaluation_of("disaggregated", cls.INPUTS, VARIED, [1000])
 
     def test_lanes_of_the_short_prompts(self, evaluation: pl.DataFrame) -> None:
         row = row_of(evaluation, "disaggregated/p2/d1", bucket=SHORT)
@@ -413,12 +419,13 @@ class TestOneTokenAnswers:
 
     REQUESTS = in_pairs(*[(1000, 1)] * 5)
 
-    @pytest.mark.parametrize("topology", ["aggregated", "chunked"])
-    def test_on_one_pool(self, topology: str) -> None:
+    @pytest.mark.parametrize(
+        ("scenario", "execution"),
+        [("aggregated/n1", 0.01 + 0.1), ("chunked/n1/c1000", 0.01 + 0.01 + 0.1)],  # chunked: within one step
+    )
+    def test_on_one_pool(self, scenario: str, execution: float) -> None:
         inputs = inputs_frame_of(chunk_tokens="1000")
-        row = row_of(evaluation_of(topology, inputs, self.REQUESTS), {"aggregated": "aggregated/n1"}.get(topology, "chunked/n1/c1000"))
-        # chunked: one step of 0.01 + 0.01 s around the same 0.1 s
-        execution = {"aggregated": 0.11, "chunked": 0.12}[topology]
+        row = row_of(evaluation_of(scenario.partition("/")[0], inputs, self.REQUESTS), scenario)
         load = 2 * execution
         wait = 0.5 * load / (1 - load) * execution
         assert lanes_of(row) == close((0.002, wait, execution, 0, 0, 0, 0, 0))
