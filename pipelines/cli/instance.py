@@ -1,7 +1,15 @@
-"""The embedded Dagster instance: ``.dagster/`` of the project unless ``DAGSTER_HOME`` says otherwise. Imports no Dagster."""
+"""The embedded Dagster instance: ``.dagster/`` of the project unless ``DAGSTER_HOME`` says otherwise."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 _SETTINGS = """\
 telemetry:
@@ -23,3 +31,17 @@ def prepare_home(project: Path) -> Path:
     os.environ["DAGSTER_HOME"] = str(home)
     os.environ.setdefault("DAGSTER_DISABLE_TELEMETRY", "1")
     return home
+
+
+@contextmanager
+def opened_instance(home: Path) -> Iterator["dg.DagsterInstance"]:
+    """The instance at ``home``. Plans that start together open it one after the other: its databases do not survive being created twice."""
+    import dagster as dg
+
+    with FileLock(home / ".opening.lock"):
+        instance = dg.DagsterInstance.get()
+        instance.get_runs_count()
+        instance.event_log_storage.all_asset_keys()
+        instance.all_instigator_state()
+    with instance:
+        yield instance

@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.cli.instance import prepare_home
+from pipelines.cli.instance import opened_instance, prepare_home
 from pipelines.declarations.known import remember_cohort
 from pipelines.declarations.places import project_directory
 
@@ -55,7 +55,6 @@ def run_plan(name: str, cohort: Path, rules: Path, out: Path, *, quiet: bool) ->
     gc.set_threshold(*_RARE_COLLECTIONS)
     home = prepare_home(project_directory())
     remember_cohort(name, cohort, home)
-    import dagster as dg
 
     from pipelines.assets.export import VerificationError
     from pipelines.definitions import JOB, definitions
@@ -65,7 +64,7 @@ def run_plan(name: str, cohort: Path, rules: Path, out: Path, *, quiet: bool) ->
         "resources": {"plan_source": {"config": source}},
         "loggers": {"console": {"config": {"quiet": quiet}}},
     }
-    with dg.DagsterInstance.get() as instance:
+    with opened_instance(home) as instance:
         job = definitions(rules).resolve_job_def(JOB)
         try:
             run = job.execute_in_process(run_config=run_config, partition_key=name, instance=instance)
