@@ -5,11 +5,11 @@ from pathlib import Path
 import dagster as dg
 
 from pipelines.assets import cohort, evaluate, export
-from pipelines.assets.frames_io import FrameStore
+from pipelines.assets.frames_io import FrameStore, StoredFrames
 from pipelines.assets.judge import judge_assets
 from pipelines.assets.progress import step_progress
 from pipelines.assets.source import PlanSource, declared_rules
-from pipelines.declarations.places import project_directory, rules_directory
+from pipelines.declarations.places import instance_directory, rules_directory
 
 JOB = "plan"
 
@@ -17,6 +17,7 @@ JOB = "plan"
 def definitions(rules_in: Path | None = None) -> dg.Definitions:
     """Everything phaseledger defines, with the gates of a rules directory (the project's if None) as asset checks."""
     rules = declared_rules((rules_in or rules_directory()).resolve())
+    frames = str(instance_directory() / "frames")
     return dg.Definitions(
         assets=[*cohort.ASSETS, *evaluate.ASSETS, *judge_assets(rules), *export.ASSETS],
         jobs=[
@@ -26,7 +27,8 @@ def definitions(rules_in: Path | None = None) -> dg.Definitions:
         ],
         resources={
             "plan_source": PlanSource(),
-            "io_manager": FrameStore(base=str(project_directory() / ".dagster" / "frames")),
+            "io_manager": FrameStore(base=frames),
+            "stored_frames": StoredFrames(base=frames),
         },
         executor=dg.in_process_executor,
         loggers={"console": step_progress},

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
-import polars as pl
 
 from pipelines import ARITHMETIC_VERSION, __version__
 from pipelines.assets import evaluate
+from pipelines.assets.frames_io import StoredFrames
 from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
 from pipelines.frames.canonical import canonical_bytes, digest
 from pipelines.oracle import verify
@@ -41,20 +42,19 @@ class VerificationError(Exception):
             ("receipt", "json", "The decision as canonical, sealed JSON."),
         )
     ],
-    ins={name: dg.AssetIn(name) for name in ("cohort", *_FRAMES)}
-    | {name: dg.AssetIn([evaluate.PREFIX, name]) for name in TOPOLOGIES},
     partitions_def=COHORT_PARTITIONS,
 )
 def exports(
-    context: dg.AssetExecutionContext, plan_source: PlanSource, **frames: pl.DataFrame
+    context: dg.AssetExecutionContext, plan_source: PlanSource, stored_frames: StoredFrames
 ) -> Iterator[dg.MaterializeResult[None]]:
     """Write both exports, the matrix first: a receipt that exists names a matrix that exists."""
+    frames = {name: stored_frames.read([name], context.partition_key) for name in ("cohort", *_FRAMES)}
     plan = PlanFrames(
         inputs=frames["cohort"],
         frozen=frames["frozen_cohort"],
         buckets=frames["buckets"],
         strata=frames["strata"],
-        evaluations=[frames[name] for name in TOPOLOGIES],
+        evaluations=[stored_frames.read([evaluate.PREFIX, name], context.partition_key) for name in TOPOLOGIES],
         matrix=frames["scenario_matrix"],
         gates=frames["gates"],
         preference=frames["preference"],
@@ -100,7 +100,7 @@ def verified_receipt(context: dg.AssetExecutionContext, plan_source: PlanSource)
         raise VerificationError(f"{len(verification.disagreements)} disagreements, first: {first}")
     compared = sum(verification.checked.values())
     columns = [dg.TableColumn("check"), dg.TableColumn("values_compared", "int")]
-    metadata = {
+    metadata: dict[str, Any] = {
         "values_compared": compared,
         **verification.checked,
         "dagster/row_count": len(verification.checked),

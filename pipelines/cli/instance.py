@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
+from pipelines.declarations.places import instance_directory
+
 if TYPE_CHECKING:
     import dagster as dg
 
@@ -19,9 +21,9 @@ nux:
 """
 
 
-def prepare_home(project: Path) -> Path:
+def prepare_home() -> Path:
     """Create the instance's directory with telemetry off, and point ``DAGSTER_HOME`` at it. Call before Dagster is imported."""
-    home = Path(os.environ.get("DAGSTER_HOME") or project / ".dagster").resolve()
+    home = instance_directory()
     home.mkdir(parents=True, exist_ok=True)
     settings = home / "dagster.yaml"
     if not settings.exists():

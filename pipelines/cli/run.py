@@ -9,7 +9,6 @@ import polars as pl
 
 from pipelines.cli.instance import opened_instance, prepare_home
 from pipelines.declarations.known import remember_cohort
-from pipelines.declarations.places import project_directory
 
 _RARE_COLLECTIONS = (50_000, 20, 20)
 """Thresholds of the cyclic collector while a plan runs: at the default ones it takes a tenth of a small plan's time."""
@@ -53,8 +52,8 @@ def run_plan(name: str, cohort: Path, rules: Path, out: Path, *, quiet: bool) ->
     Raises VerificationFailedError, and whatever else an asset raised.
     """
     gc.set_threshold(*_RARE_COLLECTIONS)
-    home = prepare_home(project_directory())
-    remember_cohort(name, cohort, home)
+    home = prepare_home()
+    remember_cohort(name, cohort)
 
     from pipelines.assets.export import VerificationError
     from pipelines.definitions import JOB, definitions

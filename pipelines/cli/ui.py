@@ -15,7 +15,7 @@ def ui(host: str, port: int) -> None:
     from pipelines.declarations.places import project_directory
 
     project = project_directory()
-    prepare_home(project)
+    prepare_home()
     os.chdir(project)
     where = (
         ["-w", "workspace.yaml"]

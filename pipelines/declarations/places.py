@@ -1,5 +1,6 @@
 """Where things are: the project's directory, cohorts by name, rules, exports."""
 
+import os
 from pathlib import Path
 
 from pipelines.declarations.bundled import bundled
@@ -9,6 +10,11 @@ def project_directory() -> Path:
     """The nearest directory, from the current one upwards, that holds a ``workspace.yaml``; else the current one."""
     here = Path.cwd()
     return next((place for place in (here, *here.parents) if (place / "workspace.yaml").is_file()), here)
+
+
+def instance_directory() -> Path:
+    """The home of the Dagster instance: ``DAGSTER_HOME``, else ``.dagster/`` of the project."""
+    return Path(os.environ.get("DAGSTER_HOME") or project_directory() / ".dagster").resolve()
 
 
 def cohorts_directory() -> Path:

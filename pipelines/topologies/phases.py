@@ -38,8 +38,9 @@ class Phases:
     """What a topology computes for all its scenarios at once.
 
     ``frame`` has, per scenario and bound: ``load_*``, ``t`` (TPOT, s), ``decode_batch``, ``prefill_wait_s``,
-    ``transfer_wait_s``, ``decode_wait_s``, ``stall_s``, and ``queue_wait_s``, ``queue_probability`` of the queue that keeps its distribution in goodput.
-    ``execution_s`` and ``movement_s`` give a span's prefill execution and KV movement in seconds.
+    ``transfer_wait_s``, ``decode_wait_s``, ``stall_s``, and ``queue_wait_s`` with ``queue_probability`` of the queue that
+    keeps its distribution in goodput. ``execution_s`` and ``movement_s`` give a span's prefill execution and KV movement
+    in seconds.
     """
 
     frame: pl.DataFrame

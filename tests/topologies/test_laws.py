@@ -1,0 +1,452 @@
+"""Laws of the evaluation, on random inputs and short random request logs.
+
+One evaluation holds all pool sizes and both bounds, so that a law compares rows of one frame: a worse value is a range's hurtful end.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from pandera.config import config_context
+
+from pipelines.frames.evaluation import LANES, LOADS
+from pipelines.frames.inputs import InputTable
+from pipelines.topologies.declared import TOPOLOGIES
+from pipelines.topologies.evaluator import evaluate
+from pipelines.topologies.scenarios import scenario_frame
+from tests.planning import (
+    FINGERPRINT,
+    HURTFUL_END,
+    Ranged,
+    evaluation_of,
+    in_pairs,
+    inputs_frame_of,
+    requests_of,
+    row_of,
+    workload_of,
+)
+
+EDGES = [600]
+LATENCIES = ("decode_batch", "stall_s", "goodput", "dominant_queue", *LANES, "ttft_s", "tpot_s", "e2e_s")
+WAITS = ("prefill_wait_s", "transfer_wait_s", "decode_wait_s")
+TOLERANCE = 1e-12
+"""Relative; a few roundings of a double."""
+
+Overrides = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def _unvalidated() -> Iterator[None]:
+    """Frames are checked against their models in the first test, and in all other modules; here that takes most of the time."""
+    with config_context(validation_enabled=False):
+        yield
+
+
+some_lengths = st.tuples(
+    st.one_of(st.integers(1, 4000), st.sampled_from([100, 599, 600, 1024])), st.one_of(st.just(1), st.integers(1, 300))
+)
+some_gaps = st.one_of(st.just(0.0), st.floats(0.2, 2.0))
+
+
+@st.composite
+def some_requests(draw: st.DrawFn) -> pl.DataFrame:
+    lengths = draw(st.lists(some_lengths, min_size=3, max_size=9))
+    gaps = draw(st.lists(some_gaps, min_size=len(lengths) - 2, max_size=len(lengths) - 2))
+    times = [0.0, 0.4]
+    for gap in gaps:
+        times.append(times[-1] + gap)
+    return requests_of(*((at, prompt, output) for at, (prompt, output) in zip(times, lengths, strict=True)))
+
+
+def log_scale(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(math.log(low), math.log(high)).map(math.exp)
+
+
+QUANTITIES: dict[str, st.SearchStrategy[float]] = {
+    "a": log_scale(1e-4, 1e-2),
+    "d": st.one_of(st.just(0.0), log_scale(1e-3, 3e-2)),
+    "r_p": log_scale(5e3, 5e4),
+    "q": st.one_of(st.just(0.0), log_scale(1e-10, 1e-8)),
+    "t0": log_scale(3e-3, 3e-2),
+    "r_d": log_scale(500, 5000),
+    "gamma": st.one_of(st.just(0.0), log_scale(1e-9, 1e-6)),
+    "slots": st.integers(8, 256).map(float),
+    "kv_memory": log_scale(1e8, 1e11),
+    "layout_factor": st.floats(0.5, 2.0),
+    "links": st.integers(1, 4).map(float),
+    "w": log_scale(2e7, 1e10),
+    "registration": log_scale(1e-4, 1e-2),
+    "phi": st.one_of(st.just(0.0), st.floats(0.0, 1.0)),
+    "ttft": log_scale(0.05, 5.0),
+    "tpot": log_scale(5e-3, 5e-2),
+}
+some_knobs = st.fixed_dictionaries(
+    {
+        "dispatch": st.sampled_from(["least_loaded", "round_robin"]),
+        "first_token": st.sampled_from(["decode", "prefill"]),
+        "chunk_tokens": st.sets(st.integers(8, 4096), min_size=2, max_size=2).map(
+            lambda budgets: " ".join(str(budget) for budget in sorted(budgets))
+        ),
+    }
+)
+some_inputs = st.builds(lambda knobs, numbers: knobs | numbers, some_knobs, st.fixed_dictionaries(QUANTITIES))
+some_harm = st.dictionaries(
+    st.sampled_from(sorted(set(QUANTITIES) & set(HURTFUL_END))), st.floats(1.0, 3.0), min_size=1, max_size=4
+)
+
+
+def harmed(numbers: Overrides, harm: dict[str, float]) -> Overrides:
+    """``numbers`` with ranges: each symbol of ``harm`` is worse by its factor at the end that hurts."""
+    ranges = {
+        name: Ranged(
+            numbers[name], **{HURTFUL_END[name]: numbers[name] * factor ** (1 if HURTFUL_END[name] == "high" else -1)}
+        )
+        for name, factor in harm.items()
+    }
+    return numbers | ranges
+
+
+def all_of(overrides: Overrides, requests: pl.DataFrame, edges: Sequence[int] = EDGES) -> pl.DataFrame:
+    """Every topology, scenario, bound and bucket in one frame."""
+    inputs = inputs_frame_of(**overrides)
+    return pl.concat(evaluation_of(name, inputs, requests, edges) for name in TOPOLOGIES)
+
+
+def nominal(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.filter(pl.col("bound") == "nominal")
+
+
+def evaluated(frame: pl.DataFrame) -> pl.DataFrame:
+    return frame.filter(pl.col("status") == "evaluated")
+
+
+def never_above(pairs: pl.DataFrame, columns: Sequence[str], suffix: str) -> None:
+    """No figure of ``columns`` is above the one of the same name with ``suffix``; absent ones are not compared."""
+    for column in columns:
+        higher = pairs.filter(pl.col(column) > pl.col(column + suffix) * (1 + TOLERANCE) + 1e-300)
+        assert higher.is_empty(), (column, higher.select("scenario", column, column + suffix).row(0))
+
+
+def by_bound(frame: pl.DataFrame) -> pl.DataFrame:
+    """Nominal rows beside the conservative ones of the same scenario and bucket."""
+    other = frame.filter(pl.col("bound") == "conservative")
+    return nominal(frame).join(other, on=["scenario", "bucket"], suffix="_worse", maintain_order="left")
+
+
+def one_more(frame: pl.DataFrame, pool: str) -> pl.DataFrame:
+    """Rows with one more worker in ``pool``, each beside the row without (``_fewer``)."""
+    knobs = ("topology", "bound", "bucket", "workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
+    shifted = frame.filter(pl.col(pool).is_not_null()).with_columns(pl.col(pool) + 1)
+    return frame.join(shifted, on=list(knobs), suffix="_fewer", nulls_equal=True, maintain_order="left")
+
+
+@given(some_inputs, some_harm, some_requests())
+@settings(max_examples=8)
+def test_every_evaluation_is_one_of_its_model(
+    numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame
+) -> None:
+    with config_context(validation_enabled=True):
+        frame = all_of(harmed(numbers, harm), requests)
+    buckets = requests["prompt_tokens"].lt(EDGES[0]).n_unique()
+    assert frame.height == 2 * buckets * (4 + 2 * 4 + 6)
+
+
+@given(some_inputs, some_harm, some_requests())
+@settings(max_examples=40)
+def test_lanes_add_up_and_none_is_negative(numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame) -> None:
+    for row in evaluated(all_of(harmed(numbers, harm), requests)).to_dicts():
+        lanes = [row[lane] for lane in LANES]
+        until_first = 7 if row["topology"] == "disaggregated" and numbers["first_token"] == "decode" else 3
+        assert min(lanes) >= 0
+        assert row["ttft_s"] == pytest.approx(math.fsum(lanes[:until_first]), rel=TOLERANCE)
+        assert row["e2e_s"] == pytest.approx(math.fsum(lanes), rel=TOLERANCE)
+        if row["topology"] != "disaggregated":
+            assert lanes[3:6] == [0, 0, 0]
+
+
+@given(some_inputs, some_requests())
+@settings(max_examples=20)
+def test_tpot_is_what_follows_the_first_token_over_the_tokens_that_follow(
+    numbers: Overrides, requests: pl.DataFrame
+) -> None:
+    buckets, _ = workload_of(requests, EDGES)
+    later = dict(buckets.select("bucket", pl.col("output_tokens_mean") - 1).iter_rows())
+    for row in evaluated(all_of(numbers, requests)).to_dicts():
+        if later[row["bucket"]] == 0:
+            assert row["tpot_s"] is None
+        else:
+            follows = row["tpot_s"] * later[row["bucket"]]
+            assert follows == pytest.approx(row["e2e_s"] - row["ttft_s"], rel=1e-9, abs=1e-15)
+
+
+@given(some_inputs, some_harm, some_requests())
+@settings(max_examples=40)
+def test_a_refused_row_says_what_is_full_and_nothing_about_latency(
+    numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame
+) -> None:
+    frame = all_of(harmed(numbers, harm), requests)
+    assert set(frame["status"]) <= {"evaluated", "refused"}
+    for row in frame.to_dicts():
+        order = [load.resource for load in TOPOLOGIES[row["topology"]].loads]
+        present = [load for load in LOADS if row[f"load_{load}"] is not None]
+        if row["status"] == "evaluated":
+            assert {row[f"refusal_{name}"] for name in ("kind", "resource", "figure", "limit")} == {None}
+            assert present == order
+            continue
+        assert [column for column in LATENCIES if row[column] is not None] == []
+        kinds = {load.resource: load.refusal for load in TOPOLOGIES[row["topology"]].loads}
+        assert row["refusal_kind"] == kinds[row["refusal_resource"]]
+        until = order[: order.index(row["refusal_resource"]) + 1]
+        if row["refusal_limit"] == 1 and row["refusal_kind"] == "prefill_starved":  # no room for a token
+            assert row["refusal_figure"] < 1
+            assert present == until[:-1]
+        else:
+            assert row["refusal_figure"] >= row["refusal_limit"]
+            assert row["refusal_figure"] == row[f"load_{row['refusal_resource']}"]
+            assert present == until
+
+
+@given(some_inputs, some_harm, some_requests())
+@settings(max_examples=30)
+def test_pressure_is_the_largest_share_of_a_ceiling(
+    numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame
+) -> None:
+    ceilings = {"mixed": 0.8, "prefill_lane": 0.8, "prefill": 0.8, "decode": 0.9, "slots": 0.9, "link": 0.7}
+    for row in all_of(harmed(numbers, harm), requests).to_dicts():
+        shares = {
+            load: row[f"load_{load}"] / ceilings.get(load, 1.0) for load in LOADS if row[f"load_{load}"] is not None
+        }
+        assert row["pressure"] == pytest.approx(max(shares.values()), rel=TOLERANCE)
+        assert shares[row["tightest"]] == pytest.approx(row["pressure"], rel=TOLERANCE)
+        assert row["headroom"] == pytest.approx(1 - row["pressure"], rel=TOLERANCE, abs=1e-15)
+        no_room = row["refusal_kind"] == "prefill_starved" and row["load_prefill_lane"] is None
+        assert (row["status"] == "refused") == (row["pressure"] >= 1 or no_room)
+
+
+@given(some_inputs, some_harm, some_requests())
+@settings(max_examples=30)
+def test_more_workers_never_raise_a_load_a_pace_or_a_wait(
+    numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame
+) -> None:
+    """Of chunks, everything but the prefill wait and the stall: see the exceptions below.
+
+    Beyond the load at which the passes of chunks end, their loads are those of different passes, and not compared.
+    """
+    frame = all_of(harmed(numbers, harm), requests)
+    for pool in ("workers_mixed", "workers_prefill", "workers_decode"):
+        pairs = one_more(frame, pool)
+        assert evaluated(pairs.filter(pl.col("status_fewer") == "evaluated")).equals(
+            pairs.filter(pl.col("status_fewer") == "evaluated")
+        ), "a worker more refuses what was evaluated"
+        settled = pairs.filter((pl.col("topology") != "chunked") | (pl.col("load_mixed_fewer") < 1))
+        never_above(settled, [f"load_{load}" for load in LOADS], "_fewer")
+        both = evaluated(pairs).filter(pl.col("status_fewer") == "evaluated")
+        never_above(both, ["tpot_s", "decode_batch", "prefill_execution_s"], "_fewer")
+        never_above(both.filter(pl.col("topology") != "chunked"), [*WAITS, "ttft_s", "e2e_s", "stall_s"], "_fewer")
+
+
+@given(some_inputs, some_requests(), st.floats(1.0, 100.0))
+@settings(max_examples=30)
+def test_more_bandwidth_never_raises_ttft_or_the_transfer(
+    numbers: Overrides, requests: pl.DataFrame, factor: float
+) -> None:
+    inputs = inputs_frame_of(**numbers | {"w": Ranged(numbers["w"] * factor, low=numbers["w"])})
+    pairs = by_bound(evaluation_of("disaggregated", inputs, requests, EDGES))
+    assert pairs.filter((pl.col("status") == "refused") & (pl.col("status_worse") == "evaluated")).is_empty()
+    never_above(pairs, [f"load_{load}" for load in LOADS], "_worse")
+    never_above(pairs, ["ttft_s", "tpot_s", "e2e_s", "stall_s", "transfer_wait_s", "kv_movement_s"], "_worse")
+
+
+@given(some_inputs, some_harm, some_requests())
+@settings(max_examples=40)
+def test_the_conservative_bound_is_never_better(
+    numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame
+) -> None:
+    """For loads, waits and latencies; what is not a law:
+
+    - a slower prefill hides more of a streamed transfer, so movement, and with the first token by prefill the gap after it, may shrink;
+    - chunks: see the exceptions below, and loads beyond 1, at which the passes end;
+    - goodput, whose queue may vary less when all prompts are slower.
+    """
+    pairs = by_bound(all_of(harmed(numbers, harm), requests))
+    assert pairs.filter((pl.col("status") == "refused") & (pl.col("status_worse") == "evaluated")).is_empty()
+    settled = pairs.filter((pl.col("topology") != "chunked") | (pl.col("load_mixed") < 1))
+    never_above(settled, [f"load_{load}" for load in LOADS], "_worse")
+    never_above(pairs, ["admission_s", "prefill_execution_s", "decode_batch"], "_worse")
+    never_above(pairs.filter(pl.col("topology") != "chunked"), [*WAITS, "ttft_s", "e2e_s"], "_worse")
+    hides = (pl.col("topology") == "disaggregated") & (numbers["phi"] > 0)
+    never_above(pairs.filter(~hides), ["kv_movement_s", "tpot_s", "stall_s"], "_worse")
+    worst = (
+        pairs.filter(pl.col("topology") != "chunked").group_by("scenario").agg(pl.col("ttft_s", "ttft_s_worse").max())
+    )
+    never_above(worst, ["ttft_s"], "_worse")
+
+
+@given(some_inputs, some_harm, some_requests())
+@settings(max_examples=20)
+def test_the_conservative_bound_is_the_nominal_one_of_the_hurtful_ends(
+    numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame
+) -> None:
+    ranged = harmed(numbers, harm)
+    ends = {name: getattr(ranged[name], HURTFUL_END[name]) for name in harm}
+    conservative = all_of(ranged, requests).filter(pl.col("bound") == "conservative")
+    assert conservative.drop("bound").equals(nominal(all_of(numbers | ends, requests)).drop("bound"))
+
+
+@given(some_inputs, some_requests(), st.floats(1.0, 4.0))
+@settings(max_examples=30)
+def test_goodput_is_a_share_that_grows_with_the_time_allowed(
+    numbers: Overrides, requests: pl.DataFrame, factor: float
+) -> None:
+    tight = evaluated(nominal(all_of(numbers, requests)))
+    loose = evaluated(nominal(all_of(numbers | {"ttft": numbers["ttft"] * factor}, requests)))
+    assert tight["goodput"].is_between(0, 1).all()
+    assert (tight["goodput"] <= loose["goodput"] * (1 + TOLERANCE)).all()
+    timeless = "dominant_queue", "ttft_s", "tpot_s", "e2e_s", "pressure"
+    assert tight.select(timeless).equals(loose.select(timeless))
+
+
+@given(some_inputs, some_requests())
+@settings(max_examples=20)
+def test_with_all_the_time_in_the_world_every_request_is_good(numbers: Overrides, requests: pl.DataFrame) -> None:
+    rows = evaluated(all_of(numbers | {"ttft": 1e9, "tpot": 1e9}, requests))
+    assert rows["goodput"].to_list() == pytest.approx([1.0] * rows.height, rel=TOLERANCE)
+    assert evaluated(all_of(numbers | {"ttft": 1e-9}, requests))["goodput"].to_list() == [0.0] * rows.height
+
+
+@given(some_inputs, some_requests())
+@settings(max_examples=20)
+def test_without_overhead_chunks_of_any_size_decode_at_the_pace_of_whole_prompts(
+    numbers: Overrides, requests: pl.DataFrame
+) -> None:
+    frame = nominal(all_of(numbers | {"d": 0.0}, requests))
+    whole = frame.filter(pl.col("topology") == "aggregated").select("workers_mixed", "bucket", "load_mixed", "tpot_s")
+    chunks = frame.filter((pl.col("topology") == "chunked") & (pl.col("status") == "evaluated"))
+    pairs = chunks.join(whole, on=["workers_mixed", "bucket"], suffix="_whole").filter(
+        pl.col("tpot_s_whole").is_not_null()
+    )
+    assert pairs["load_mixed"].to_list() == pytest.approx(pairs["load_mixed_whole"].to_list(), rel=TOLERANCE)
+    assert pairs["tpot_s"].to_list() == pytest.approx(pairs["tpot_s_whole"].to_list(), rel=TOLERANCE)
+
+
+@given(some_inputs, some_requests())
+@settings(max_examples=20)
+def test_chunks_that_hold_every_prompt_decode_at_the_pace_of_whole_prompts(
+    numbers: Overrides, requests: pl.DataFrame
+) -> None:
+    frame = nominal(all_of(numbers | {"chunk_tokens": "1000000"}, requests))
+    whole = frame.filter(pl.col("topology") == "aggregated").select("workers_mixed", "bucket", "load_mixed", "tpot_s")
+    pairs = (
+        evaluated(frame)
+        .filter(pl.col("topology") == "chunked")
+        .join(whole, on=["workers_mixed", "bucket"], suffix="_whole")
+    )
+    pairs = pairs.filter(pl.col("tpot_s_whole").is_not_null())
+    assert pairs["load_mixed"].to_list() == pytest.approx(pairs["load_mixed_whole"].to_list(), rel=TOLERANCE)
+    assert pairs["tpot_s"].to_list() == pytest.approx(pairs["tpot_s_whole"].to_list(), rel=TOLERANCE)
+
+
+@given(some_inputs, some_requests())
+@settings(max_examples=20)
+def test_a_transfer_without_overhead_over_an_infinite_link_takes_no_time(
+    numbers: Overrides, requests: pl.DataFrame
+) -> None:
+    nothing = {"registration": 0.0, "synchronization": 0.0, "receiver_visibility": 0.0, "w": math.inf}
+    inputs = inputs_frame_of(**numbers | nothing)
+    rows = evaluated(evaluation_of("disaggregated", inputs, requests, EDGES))
+    for column in ("transfer_wait_s", "kv_movement_s", "load_link", "load_staging"):
+        assert rows[column].to_list() == [0.0] * rows.height
+
+
+@given(some_inputs, some_requests())
+@settings(max_examples=20)
+def test_one_worker_waits_alike_under_either_dispatch(numbers: Overrides, requests: pl.DataFrame) -> None:
+    ones = pl.col("workers_prefill").fill_null(pl.col("workers_mixed")) == 1
+    shared, own = (
+        evaluated(all_of(numbers | {"dispatch": dispatch}, requests)).filter(ones)
+        for dispatch in ("least_loaded", "round_robin")
+    )
+    assert shared["scenario"].equals(own["scenario"])
+    for column in ("prefill_wait_s", "ttft_s", "e2e_s", "goodput", "load_mixed", "load_kv_decode"):
+        pairs = zip(shared[column], own[column], strict=True)
+        assert all(one is other is None or one == pytest.approx(other, rel=1e-10, abs=1e-12) for one, other in pairs)
+
+
+@given(some_inputs, some_requests(), st.randoms(use_true_random=False))
+@settings(max_examples=15)
+def test_the_order_of_the_inputs_table_does_not_matter(numbers: Overrides, requests: pl.DataFrame, random: Any) -> None:
+    inputs = inputs_frame_of(**numbers)
+    shuffled = inputs.sample(fraction=1.0, shuffle=True, seed=random.randrange(2**32))
+    for topology in TOPOLOGIES:
+        assert evaluation_of(topology, inputs, requests).equals(evaluation_of(topology, shuffled, requests))
+
+
+@given(some_inputs, some_requests())
+@settings(max_examples=15)
+def test_a_scenario_does_not_depend_on_those_beside_it(numbers: Overrides, requests: pl.DataFrame) -> None:
+    table = InputTable.of(inputs_frame_of(**numbers))
+    scenarios, workload = scenario_frame(table), workload_of(requests, EDGES)
+    for topology in TOPOLOGIES:
+        together = evaluate(topology, FINGERPRINT, scenarios, table, *workload)
+        backwards = evaluate(topology, FINGERPRINT, scenarios.reverse(), table, *workload)
+        assert together.equals(backwards)
+        last = scenarios.filter(pl.col("topology") == topology).tail(1)
+        alone = evaluate(topology, FINGERPRINT, last, table, *workload)
+        assert alone.equals(together.filter(pl.col("scenario") == last["scenario"].item()))
+
+
+@given(some_inputs, some_requests())
+@settings(max_examples=15)
+def test_buckets_are_views_of_one_load(numbers: Overrides, requests: pl.DataFrame) -> None:
+    """Where prompts are cut into buckets changes no load, wait, batch or stall of whole prompts."""
+    assume(requests["prompt_tokens"].lt(EDGES[0]).n_unique() == 2)
+    shared = ["scenario", "bound", *(f"load_{load}" for load in LOADS), *WAITS, "decode_batch", "stall_s", "status"]
+    for topology in ("aggregated", "disaggregated"):
+        inputs = inputs_frame_of(**numbers)
+        one = evaluation_of(topology, inputs, requests).select(shared)
+        two = evaluation_of(topology, inputs, requests, EDGES).select(shared).unique(maintain_order=True)
+        assert one.equals(two)
+
+
+# Exceptions to the laws of chunks. A prompt of 100 tokens fits into a budget of 101 beside less than one decode token and not
+# beside more; then all prompts take two steps and vary less, so that they wait less for each other while each takes longer.
+
+ABOUT_A_BUDGET = {
+    "d": 0.1, "r_p": 1e6, "r_d": 1e5, "u_p": 0.99, "u_d": 0.99, "slots": 1e6, "kv_memory": 1e12, "chunk_tokens": "101",
+    "compared": "chunked",
+}  # fmt: skip
+
+
+def regular(rate_rps: float, output: int) -> pl.DataFrame:
+    """41 requests at equal distances, of 100 and 101 prompt tokens in turn."""
+    return requests_of(*((place / rate_rps, 100 + place % 2, output) for place in range(41)))
+
+
+def test_more_workers_may_raise_the_wait_for_chunks() -> None:
+    inputs = inputs_frame_of(**ABOUT_A_BUDGET, t0=0.001, gpus=8)
+    evaluation = evaluation_of("chunked", inputs, regular(28.0, 70))
+    six, seven = (row_of(evaluation, f"chunked/n{workers}/c101") for workers in (6, 7))
+    assert six["prefill_wait_s"] < seven["prefill_wait_s"]
+    assert six["prefill_execution_s"] > seven["prefill_execution_s"]
+
+
+def test_a_slower_step_may_shorten_the_worst_ttft_of_chunks() -> None:
+    inputs = inputs_frame_of(**ABOUT_A_BUDGET, t0=Ranged(0.001, high=0.002), gpus=1)
+    evaluation = evaluation_of("chunked", inputs, regular(4.5, 40), [101])
+    declared, worse = (
+        row_of(evaluation, "chunked/n1/c101", bound, "[101,inf)") for bound in ("nominal", "conservative")
+    )
+    assert declared["ttft_s"] > worse["ttft_s"]
+    assert declared["load_mixed"] < worse["load_mixed"]
+
+
+def test_more_workers_may_lengthen_the_stall_of_chunks() -> None:
+    """Fewer decode tokens in a step leave more room for the prompt piece, here 0.1 ms a token against 0.5 us."""
+    inputs = inputs_frame_of(r_d=2e6, chunk_tokens="502", slots=1e6)
+    evaluation = evaluation_of("chunked", inputs, in_pairs(*[(1000, 101)] * 5))
+    one, two = (row_of(evaluation, f"chunked/n{workers}/c502")["stall_s"] for workers in (1, 2))
+    assert one < two
