@@ -9,6 +9,7 @@ import polars as pl
 
 from pipelines.cli.instance import opened_instance, prepare_home
 from pipelines.declarations.known import remember_cohort
+from pipelines.receipts.headlines import NOTHING_PASSES
 
 _RARE_COLLECTIONS = (50_000, 20, 20)
 """Thresholds of the cyclic collector while a plan runs: at the default ones it takes a tenth of a small plan's time."""
@@ -31,11 +32,18 @@ class PlanResult:
     values_compared: int
     gates_not_applied: list[str]
 
+    @property
+    def reason(self) -> str:
+        """Why this outcome, in words."""
+        chosen = [row["reason"] for row in self.headlines if row["standing"] == "chosen"]
+        return chosen[0] if chosen else NOTHING_PASSES
+
     def as_json(self) -> dict[str, Any]:
         """Decision, headline values, verdicts of each topology's scenario, and paths."""
         return {
             "cohort": self.cohort,
             **self.outcome,
+            "reason": self.reason,
             "latency_label": "modeled",
             "topologies": self.headlines,
             "verdicts": self.verdicts.drop("place").to_dicts(),

@@ -12,6 +12,7 @@ from pipelines.frames.evaluation import LANES
 from pipelines.frames.inputs import BOUNDS, inputs_json
 from pipelines.gates.decision import standing
 from pipelines.gates.rules import applicable, part_weights, preferred_keys
+from pipelines.receipts.headlines import NOTHING_PASSES
 from pipelines.receipts.matrix_csv import COLUMNS_OF_BOUND, matrix_csv
 from pipelines.receipts.plan import PlanFrames
 from pipelines.receipts.reliance import rests_on, unobserved_share
@@ -211,9 +212,7 @@ def _decision(plan: PlanFrames) -> Json:
         "outcome": "topology_chosen" if found else "no_topology_qualifies",
         "scenario": chosen["scenario"].item() if found else None,
         "topology": chosen["topology"].item() if found else None,
-        "reason": chosen["reason"].item()
-        if found
-        else "no scenario of the compared topologies passes every blocking gate",
+        "reason": chosen["reason"].item() if found else NOTHING_PASSES,
         "rests_on": reliance,
         "unobserved_share": unobserved_share(reliance),
     }

@@ -4,6 +4,7 @@ from typing import Any
 
 import polars as pl
 
+NOTHING_PASSES = "no scenario of the compared topologies passes every blocking gate"
 POOL_LOADS = ("mixed", "prefill", "decode")
 FIGURES = (
     "status",

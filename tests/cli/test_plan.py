@@ -5,7 +5,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pipelines.cli import command
 from tests.conftest import Command, Planned
 
 DECISIONS = {
@@ -193,3 +195,38 @@ def test_the_real_azure_trace_plans(phaseledger: Command, shared: Path, project:
     assert workload["requests"] == 8_819
     assert workload["duration_s"] == pytest.approx(3_435.948, abs=0.001)
     assert workload["buckets"][0]["rate_rps"] == pytest.approx(2.5664, abs=0.0001)
+
+
+BAD = Path(__file__).resolve().parents[1] / "bad" / "cohorts"
+
+
+@pytest.mark.parametrize("name", sorted({path.stem for path in BAD.glob("*.yaml")}))
+def test_every_malformed_cohort_exits_with_two_and_writes_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(BAD)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path / "home"))
+    run = CliRunner().invoke(command, ["plan", f"{name}.yaml", "--out", str(tmp_path / "out")])
+    assert run.exit_code == 2, run.output
+    expected = (BAD / f"{name}.expected").read_text(encoding="utf-8")
+    assert run.stderr.startswith(expected)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_and_identifiers_of_a_trace_go_nowhere(
+    phaseledger: Command, project: Path, tmp_path: Path, dagster_home: Path
+) -> None:
+    canary = "CANARY-7f3a"
+    shutil.copytree(project / "cohorts" / "moderate-chat", tmp_path / "cohort")
+    log = tmp_path / "cohort" / "requests.csv"
+    header, *rows = log.read_text().splitlines()
+    widened = [f"{header},user,prompt", *(f'{row},{canary}-{i},"{canary}, said {i}"' for i, row in enumerate(rows))]
+    log.write_text("\n".join(widened))
+    cohort = tmp_path / "cohort" / "cohort.yaml"
+    cohort.write_text(cohort.read_text().replace("name: moderate-chat", "name: with-text", 1))
+    run = phaseledger("plan", tmp_path / "cohort", "--out", tmp_path / "out")
+    assert run.code == 0, run.err
+    assert canary not in run.out + run.err
+    written = [path for place in (tmp_path / "out", dagster_home) for path in place.rglob("*") if path.is_file()]
+    assert len(written) > 10
+    assert not [path for path in written if canary.encode() in path.read_bytes()]
