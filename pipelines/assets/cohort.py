@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 import polars as pl
 
-from pipelines import ARITHMETIC_VERSION
-from pipelines.assets.frames_io import schema_metadata, shown
+from pipelines.assets.frames_io import frame_asset, frame_out, shown
 from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
 from pipelines.frames.frozen import FrozenCohort
 from pipelines.frames.inputs import Inputs
@@ -20,12 +19,10 @@ from pipelines.traces.workload import bucket_frame, stratum_frame
 GROUP = "cohort"
 
 
-@dg.asset(
-    partitions_def=COHORT_PARTITIONS,
-    group_name=GROUP,
+@frame_asset(
+    Inputs,
+    GROUP,
     kinds={"yaml"},
-    code_version=ARITHMETIC_VERSION,
-    metadata=schema_metadata(Inputs),
 )
 def cohort(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[pl.DataFrame]:
     """Every declared value of the cohort with its unit, bounds and provenance."""
@@ -36,13 +33,10 @@ def cohort(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.Mat
     return shown(frame, title=declared.title, topologies=", ".join(declared.topologies), **by_provenance)
 
 
-@dg.asset(
+@frame_asset(
+    Requests,
+    GROUP,
     deps=[cohort],
-    partitions_def=COHORT_PARTITIONS,
-    group_name=GROUP,
-    kinds={"polars"},
-    code_version=ARITHMETIC_VERSION,
-    metadata=schema_metadata(Requests),
 )
 def requests(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[pl.DataFrame]:
     """The trace as requests: arrival and token counts, no text, no identifiers."""
@@ -52,14 +46,11 @@ def requests(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.M
     return shown(log.requests, version, format=log.format, rows_read=log.rows_read, rows_dropped=log.rows_dropped)
 
 
-@dg.asset(
+@frame_asset(
+    FrozenCohort,
+    GROUP,
     ins={"inputs": dg.AssetIn("cohort")},
     deps=[requests],
-    partitions_def=COHORT_PARTITIONS,
-    group_name=GROUP,
-    kinds={"polars"},
-    code_version=ARITHMETIC_VERSION,
-    metadata=schema_metadata(FrozenCohort),
 )
 def frozen_cohort(
     context: dg.AssetExecutionContext, plan_source: PlanSource, inputs: pl.DataFrame
@@ -73,13 +64,7 @@ def frozen_cohort(
 
 @dg.multi_asset(
     outs={
-        name: dg.AssetOut(
-            group_name=GROUP,
-            kinds={"polars"},
-            code_version=ARITHMETIC_VERSION,
-            metadata=schema_metadata(model),
-            description=description,
-        )
+        name: frame_out(model, GROUP, description)
         for name, model, description in (
             (
                 "buckets",

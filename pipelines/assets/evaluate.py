@@ -3,9 +3,7 @@
 import dagster as dg
 import polars as pl
 
-from pipelines import ARITHMETIC_VERSION
-from pipelines.assets.frames_io import schema_metadata, shown
-from pipelines.assets.source import COHORT_PARTITIONS
+from pipelines.assets.frames_io import frame_asset, shown
 from pipelines.frames.evaluation import Evaluation
 from pipelines.frames.inputs import InputTable
 from pipelines.topologies.declared import TOPOLOGIES, Topology
@@ -18,14 +16,11 @@ PREFIX = "evaluation"
 def evaluation_asset(topology: Topology) -> dg.AssetsDefinition:
     """The asset that evaluates every scenario of ``topology`` on the cohort; no rows where the cohort does not compare it."""
 
-    @dg.asset(
+    @frame_asset(
+        Evaluation,
+        "evaluate",
         key=[PREFIX, topology.name],
         ins={name: dg.AssetIn(name) for name in ("cohort", "frozen_cohort", "buckets", "strata")},
-        partitions_def=COHORT_PARTITIONS,
-        group_name="evaluate",
-        kinds={"polars"},
-        code_version=ARITHMETIC_VERSION,
-        metadata=schema_metadata(Evaluation),
         description=f"Lanes of every {topology.name} scenario per bucket and bound. Latencies are modeled.",
     )
     def evaluation(

@@ -3,13 +3,16 @@
 import hashlib
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pandera.polars as pa
 import polars as pl
+
+from pipelines import ARITHMETIC_VERSION
+from pipelines.assets.source import COHORT_PARTITIONS
 
 
 class FrameStore(dg.ConfigurableIOManager):
@@ -61,6 +64,18 @@ def column_schema(model: type[pa.DataFrameModel]) -> dg.TableSchema:
 def schema_metadata(model: type[pa.DataFrameModel]) -> dict[str, dg.TableSchema]:
     """Definition metadata that carries :func:`column_schema`."""
     return {"dagster/column_schema": column_schema(model)}
+
+
+def frame_asset(model: type[pa.DataFrameModel], group: str, **options: Any) -> Callable[[Any], dg.AssetsDefinition]:
+    """The decorator of an asset that yields one frame of ``model`` per cohort; ``options`` are those of ``dg.asset``."""
+    kept = {"kinds": {"polars"}, "code_version": ARITHMETIC_VERSION} | options
+    return dg.asset(partitions_def=COHORT_PARTITIONS, group_name=group, metadata=schema_metadata(model), **kept)
+
+
+def frame_out(model: type[pa.DataFrameModel], group: str, description: str, **options: Any) -> dg.AssetOut:
+    """The same for one of several frames of a step; ``options`` are those of ``dg.AssetOut``."""
+    kept = {"kinds": {"polars"}, "code_version": ARITHMETIC_VERSION} | options
+    return dg.AssetOut(group_name=group, metadata=schema_metadata(model), description=description, **kept)
 
 
 def content_version(frame: pl.DataFrame) -> dg.DataVersion:

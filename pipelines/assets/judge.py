@@ -9,7 +9,7 @@ import polars as pl
 
 from pipelines import ARITHMETIC_VERSION
 from pipelines.assets import evaluate
-from pipelines.assets.frames_io import schema_metadata, shown
+from pipelines.assets.frames_io import frame_asset, frame_out, shown
 from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
 from pipelines.declarations import Gate, Rules
 from pipelines.frames.canonical import digest
@@ -51,15 +51,11 @@ def rule_assets(rules: Rules) -> dg.AssetsDefinition:
         ),
     }
 
+    version = rules_version(rules)
+
     @dg.multi_asset(
         outs={
-            name: dg.AssetOut(
-                group_name=GROUP,
-                kinds={"yaml"},
-                code_version=rules_version(rules),
-                metadata=schema_metadata(model),
-                description=description,
-            )
+            name: frame_out(model, GROUP, description, kinds={"yaml"}, code_version=version)
             for name, (model, description) in about.items()
         },
         partitions_def=COHORT_PARTITIONS,
@@ -72,14 +68,11 @@ def rule_assets(rules: Rules) -> dg.AssetsDefinition:
     return declared_rules
 
 
-@dg.asset(
+@frame_asset(
+    ScenarioMatrix,
+    GROUP,
     ins={"inputs": dg.AssetIn("cohort"), "preference": dg.AssetIn("preference")}
     | {name: dg.AssetIn([evaluate.PREFIX, name]) for name in TOPOLOGIES},
-    partitions_def=COHORT_PARTITIONS,
-    group_name=GROUP,
-    kinds={"polars"},
-    code_version=ARITHMETIC_VERSION,
-    metadata=schema_metadata(ScenarioMatrix),
 )
 def scenario_matrix(
     inputs: pl.DataFrame, preference: pl.DataFrame, **evaluations: pl.DataFrame
@@ -89,13 +82,10 @@ def scenario_matrix(
     return shown(assemble(frames, InputTable.of(inputs), part_weights(preference)), modeled=True)
 
 
-@dg.asset(
+@frame_asset(
+    Verdicts,
+    GROUP,
     ins={"inputs": dg.AssetIn("cohort")},
-    partitions_def=COHORT_PARTITIONS,
-    group_name=GROUP,
-    kinds={"polars"},
-    code_version=ARITHMETIC_VERSION,
-    metadata=schema_metadata(Verdicts),
 )
 def verdicts(
     scenario_matrix: pl.DataFrame, gates: pl.DataFrame, inputs: pl.DataFrame
@@ -148,13 +138,10 @@ def decision_asset(rules: Rules) -> dg.AssetsDefinition:
             warnings.simplefilter("ignore", dg.PreviewWarning)
             return dg.AssetCheckSpec(gate.id, asset="decision", description=text, partitions_def=COHORT_PARTITIONS)
 
-    @dg.asset(
+    @frame_asset(
+        Decision,
+        GROUP,
         ins={"inputs": dg.AssetIn("cohort")},
-        partitions_def=COHORT_PARTITIONS,
-        group_name=GROUP,
-        kinds={"polars"},
-        code_version=ARITHMETIC_VERSION,
-        metadata=schema_metadata(Decision),
         check_specs=[spec(gate) for gate in rules.gates],
         description="The smallest scenario that passes every blocking gate, or none, and how each topology stands.",
     )
