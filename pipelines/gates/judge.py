@@ -20,6 +20,7 @@ UPPER_LIMITS = ("lte", "lt")
 def judge(matrix: pl.DataFrame, gates: pl.DataFrame, inputs: InputTable) -> pl.DataFrame:
     """Judge every scenario by every gate that applies to it: a :class:`Verdicts` frame, scenarios in matrix order, gates in theirs.
 
+    Figures and margins are results and rounded, limits are declared and not.
     The verdict is ``refused`` where the figure is absent, or the scenario is refused under the gate's bound and the figure is a latency.
     """
     judged = [
@@ -28,7 +29,8 @@ def judge(matrix: pl.DataFrame, gates: pl.DataFrame, inputs: InputTable) -> pl.D
         if gate["limit"] is not None
     ]
     columns = list(Verdicts.to_schema().columns)
-    return Verdicts.validate(round_results(pl.concat(judged).sort("place", "gate_place").select(columns)))
+    verdicts = pl.concat(judged).sort("place", "gate_place").select(columns)
+    return Verdicts.validate(round_results(verdicts).with_columns(verdicts["limit"]))
 
 
 def _judge_one(matrix: pl.DataFrame, gate: dict[str, object]) -> pl.DataFrame:

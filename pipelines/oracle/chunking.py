@@ -76,7 +76,7 @@ def chunked(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) -> Fig
     def lanes(k: Moments) -> tuple[float, ...]:
         own = [(s.requests, seconds) for s, seconds in each if s.bucket == k.bucket]
         execution = math.fsum(count * seconds for count, seconds in own) / sum(count for count, _ in own)
-        rest = (k.o1 - 1 - k.multi_token_share) * t
+        rest = max(0.0, k.o1 - 1 - k.multi_token_share) * t
         return (of.admission_s, wait, execution, 0.0, 0.0, 0.0, k.multi_token_share * t, rest)
 
     return Figures(

@@ -52,7 +52,7 @@ def aggregated(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) -> 
     wait = queue.mean_s + other_waits
 
     def lanes(k: Moments) -> tuple[float, ...]:
-        rest = (k.o1 - 1 - k.multi_token_share) * t
+        rest = max(0.0, k.o1 - 1 - k.multi_token_share) * t
         return (of.admission_s, wait, eq.prefill_s(of, k.p1, k.p2), 0.0, 0.0, 0.0, k.multi_token_share * t, rest)
 
     return Figures(
@@ -92,7 +92,7 @@ def disaggregated(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) 
     to_first_token = 7 if of.decode_emits_first_token else 3
 
     def lanes(p1: float, p2: float, o1: float, multi: float) -> tuple[float, ...]:
-        first, rest = (1.0, o1 - 1) if of.decode_emits_first_token else (multi, o1 - 1 - multi)
+        first, rest = (1.0, o1 - 1) if of.decode_emits_first_token else (multi, max(0.0, o1 - 1 - multi))
         movement = visible_movement_s(of, p1, p2)
         prefill = eq.prefill_s(of, p1, p2)
         return (of.admission_s, queue.mean_s, prefill, link.mean_s, movement, decode_wait, first * t, rest * t)

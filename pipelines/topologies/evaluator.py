@@ -30,18 +30,25 @@ def evaluate(
 
     Latencies are unrounded seconds. Raises ArithmeticError if lanes do not add up to the latencies derived without them.
     """
+    own = scenarios.filter(pl.col("topology") == topology)
+    if own.is_empty():
+        return _nothing()
     declared = TOPOLOGIES[topology]
     spans = _spans(buckets, strata)
     parts = tuple(stratum for span in spans.values() for stratum in span.strata)
-    base = scenarios.filter(pl.col("topology") == topology).join(
-        bound_constants(inputs, buckets), how="cross", maintain_order="left_right"
-    )
+    base = own.join(bound_constants(inputs, buckets), how="cross", maintain_order="left_right")
     first_token = inputs.word("service.first_token_source")
     phases = _EVALUATORS[topology](base, inputs.word("service.dispatch"), first_token, parts)
     judged = _with_pressure(_with_refusal(phases.frame, declared), declared)
     lanes = _lanes(judged, phases, buckets, spans).with_columns(fingerprint=pl.lit(fingerprint))
     check_lanes_add_up(lanes, phases.first_token)
     return Evaluation.validate(lanes.select(list(Evaluation.to_schema().columns)))
+
+
+def _nothing() -> pl.DataFrame:
+    """No rows: a topology that is not compared may lack the inputs that it needs."""
+    schema = {name: column.dtype.type for name, column in Evaluation.to_schema().columns.items()}
+    return Evaluation.validate(pl.DataFrame(schema=schema))
 
 
 def _spans(buckets: pl.DataFrame, strata: pl.DataFrame) -> dict[str, Span]:

@@ -34,7 +34,8 @@ def bucket_lanes(frame: pl.DataFrame, phases: Phases, bucket: dict[str, Any], sp
     first_by_prefill = phases.first_token == "prefill"
     later_tokens = bucket["output_tokens_mean"] - 1
     first_step = bucket["multi_token_share"] if first_by_prefill else 1.0
-    remaining = later_tokens - first_step if first_by_prefill else later_tokens
+    # answers of one and two tokens leave nothing; the difference of two rounded moments may fall just below
+    remaining = max(0.0, later_tokens - first_step) if first_by_prefill else later_tokens
     t = pl.col("t")
     frame = frame.with_columns(
         bucket=pl.lit(bucket["bucket"]),

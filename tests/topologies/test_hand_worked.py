@@ -448,6 +448,23 @@ class TestOneTokenAnswers:
         assert (row["tpot_s"], row["stall_s"], row["decode_batch"]) == (None, None, close(0.021))
 
 
+@pytest.mark.parametrize("topology", ["aggregated", "chunked", "disaggregated"])
+def test_answers_of_one_and_two_tokens_leave_nothing_after_the_first_step(topology: str) -> None:
+    """Of three answers one has two tokens: E[o] = 4/3 and m = 1/3, each rounded, and their difference is not quite 1."""
+    answers = in_pairs((1000, 1), (1000, 1), (1000, 2))
+    evaluation = evaluation_of(topology, inputs_frame_of(first_token="prefill"), answers)
+    assert evaluation["status"].unique().to_list() == ["evaluated"]
+    assert evaluation["remaining_generation_s"].unique().to_list() == [0.0]
+
+
+def test_a_transfer_that_prefill_hides_wholly_takes_no_time() -> None:
+    """5 ms at 2 GB/s for 10 MB, without overhead, all of it streamed behind 0.11 s of prefill."""
+    free = {"registration": 0.0, "synchronization": 0.0, "receiver_visibility": 0.0}
+    evaluation = evaluation_of("disaggregated", inputs_frame_of(phi=1.0, w=2e9, **free), STEADY)
+    assert evaluation["kv_movement_s"].unique().to_list() == [0.0]
+    assert row_of(evaluation, "disaggregated/p1/d1")["load_link"] == close(0.01)
+
+
 def test_the_conservative_bound_takes_the_end_of_each_range_that_hurts() -> None:
     """Everything 10 % worse at one end and better at the other; the worse end is d = 0.02, 1/r_p = 0.2 ms, t0 = 0.02, c = 1 ms.
 
