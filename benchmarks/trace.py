@@ -33,7 +33,9 @@ def write_log(path: Path, rows: int) -> None:
 def plain(path: Path) -> None:
     """What polars alone takes to read the file and group it by bucket."""
     frame = pl.read_csv(path, try_parse_dates=True)
-    frame.group_by((pl.col("ContextTokens") // 2048).alias("bucket")).agg(pl.len(), pl.col("ContextTokens", "GeneratedTokens").mean())
+    frame.group_by((pl.col("ContextTokens") // 2048).alias("bucket")).agg(
+        pl.len(), pl.col("ContextTokens", "GeneratedTokens").mean()
+    )
 
 
 def ours(path: Path) -> None:

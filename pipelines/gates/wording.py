@@ -55,4 +55,7 @@ def refusal(row: dict[str, Any]) -> str:
     'refused: utilization of mixed 1.2, ceiling 0.8'
     """
     kind, resource = row["refusal_kind"].replace("_", " "), row["refusal_resource"].replace("_", " ")
-    return f"refused: {kind} of {resource} {row['refusal_figure']:.4g}, ceiling {row['refusal_limit']:.4g}"
+    figure, limit = row["refusal_figure"], row["refusal_limit"]
+    if figure < limit:  # a prefill lane without room: the one figure that is too small, not too large
+        return f"refused: {kind}, {resource} with room for {figure:.4g} tokens in a step, needs {limit:.4g}"
+    return f"refused: {kind} of {resource} {figure:.4g}, ceiling {limit:.4g}"

@@ -15,6 +15,7 @@ RULES = "docs/formats.md, Rules"
 _COMPARE = {"lte": le, "lt": lt, "gte": ge, "gt": gt}
 _SCENARIO_METRICS = ("gpus", "operating_parts")
 _LOAD_METRICS = ("pressure", "headroom")
+_TRANSFER_METRICS = ("transfer_worst", "transfer_envelope_share")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,12 @@ def check_gates(ledger: Ledger, gates: Sequence[Mapping[str, Any]], inputs: Inpu
         ledger.same("gates", f"{where}.topologies", len(set(chosen)), len(chosen), "each topology once")
         consistent = not (gate["severity"] == "warn" and gate["blocking"])
         ledger.holds("gates", f"{where}.blocking", consistent, gate["blocking"], False, "a warning does not block")
+        if gate["metric"] in _TRANSFER_METRICS:
+            ledger.same("gates", f"{where}.topologies", chosen, ["disaggregated"], "the others have no transfer")
         _check_limit(ledger, where, gate, inputs, unit)
+    for topology in inputs.compared:
+        examined = any(gate["blocking"] and gate["applies"] and topology in gate["topologies"] for gate in gates)
+        ledger.holds("gates", "rules.gates", examined, f"no blocking gate on {topology}", "one at least", RULES)
 
 
 def _check_limit(ledger: Ledger, where: str, gate: Mapping[str, Any], inputs: Inputs, unit: str) -> None:
@@ -52,7 +58,9 @@ def _check_limit(ledger: Ledger, where: str, gate: Mapping[str, Any], inputs: In
     source = gate["limit_source"]
     if source == "declared":
         ledger.same("gates", f"{where}.applies", gate["applies"], True, "its limit is declared")
-        ledger.holds("gates", f"{where}.limit", gate["limit"] is not None, gate["limit"], "a declared limit")
+        ledger.holds(
+            "gates", f"{where}.limit", _may_be_declared(gate["limit"], unit), gate["limit"], f"a limit in {unit}"
+        )
         return
     objective = inputs.rows.get(source)
     ledger.same("gates", f"{where}.applies", gate["applies"], objective is not None, f"{source} is declared or not")
@@ -60,6 +68,13 @@ def _check_limit(ledger: Ledger, where: str, gate: Mapping[str, Any], inputs: In
     ledger.same("gates", f"{where}.limit", gate["limit"], limit, source)
     known = "ratio" if source == "objectives.attainment" else "s"
     ledger.same("gates", f"{where}.limit_source", known, unit, f"the unit of {source} and of {gate['metric']}")
+
+
+def _may_be_declared(limit: float | None, unit: str) -> bool:
+    """Whether a rule may state this limit: ratios lie between 0 and 1, counts are whole."""
+    if limit is None:
+        return False
+    return 0 <= limit <= 1 if unit == "ratio" else float(limit).is_integer() if unit == "count" else True
 
 
 def figure_of(scenario: Mapping[str, Any], gate: Mapping[str, Any]) -> float | None:

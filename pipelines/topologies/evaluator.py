@@ -72,14 +72,17 @@ def _with_refusal(frame: pl.DataFrame, topology: Topology) -> pl.DataFrame:
     for load in topology.loads:
         value, ceiling = pl.col(f"load_{load.resource}"), pl.col(load.ceiling)
         no_room = pl.col("room") < 1 if load.resource == "prefill_lane" else pl.lit(False)
-        first = ~refused & (no_room | (value >= ceiling).fill_null(False))
+        full = no_room | (value >= ceiling).fill_null(False)
+        first = ~refused & full
         kind = pl.when(first).then(pl.lit(load.refusal)).otherwise(kind)
         resource = pl.when(first).then(pl.lit(load.resource)).otherwise(resource)
         starved_of = pl.col("room") if load.resource == "prefill_lane" else value
         figure = pl.when(first & no_room).then(starved_of).when(first).then(value).otherwise(figure)
         limit = pl.when(first & no_room).then(1.0).when(first).then(ceiling).otherwise(limit)
         loads.append(pl.when(~refused).then(value).alias(value.meta.output_name()))
-        refused = refused | first
+        refused = (
+            refused | full
+        )  # not `first`, which holds `refused` again: the expression would double with every load
     owned = {load.resource for load in topology.loads}
     absent = [pl.lit(None, pl.Float64).alias(f"load_{name}") for name in LOADS if name not in owned]
     return frame.with_columns(

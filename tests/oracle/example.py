@@ -11,7 +11,7 @@ from pipelines.oracle.workload import Moments, Stratum, Traffic
 
 def _prompts_of(requests: int, lengths: tuple[int, ...], bucket: str) -> Moments:
     def prompt(power: int) -> float:
-        return sum(length**power for length in lengths) / len(lengths)
+        return sum(float(length) ** power for length in lengths) / len(lengths)
 
     # answers of 11 and 31 tokens after either prompt: E[o] = 21, E[o²] = (121 + 961)/2 = 541
     return Moments(

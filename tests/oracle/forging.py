@@ -31,8 +31,19 @@ from pipelines.oracle.workload import Traffic, traffic_of
 
 Receipt = dict[str, Any]
 KNOBS = ("workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
-_LATENCY = ("ttft_worst_s", "ttft_worst_bucket", "tpot_worst_s", "tpot_worst_bucket", "e2e_worst_s", "stall_s", "goodput",
-            "dominant_queue", "decode_batch", "transfer_worst_s", "transfer_envelope_share")  # fmt: skip
+_LATENCY = (
+    "ttft_worst_s",
+    "ttft_worst_bucket",
+    "tpot_worst_s",
+    "tpot_worst_bucket",
+    "e2e_worst_s",
+    "stall_s",
+    "goodput",
+    "dominant_queue",
+    "decode_batch",
+    "transfer_worst_s",
+    "transfer_envelope_share",
+)
 
 
 def load(directory: Path) -> Receipt:
@@ -89,7 +100,10 @@ def exported(evaluation: Evaluation, of: Parameters, traffic: Traffic) -> Receip
         row["lanes"].append({"bucket": line.bucket, **lanes, **sums})
     row |= {"stall_s": digits(figures.stall_s), "goodput": digits(goodput(of, traffic, figures)),
             "dominant_queue": figures.dominant_queue, "decode_batch": digits(figures.decode_batch)}  # fmt: skip
-    summarize(row, of.ttft_growth_s if figures.moves_state else None)
+    summarize(row, None)
+    transfer = figures.transfer_worst_s
+    row["transfer_worst_s"] = digits(transfer)
+    row["transfer_envelope_share"] = digits(transfer / of.ttft_growth_s) if transfer and of.ttft_growth_s else None
     return row
 
 
@@ -186,6 +200,7 @@ def shrink(receipt: Receipt, workers: int, chunk_tokens: int) -> Receipt:
     ]  # fmt: skip
     recompute(small)
     name_anew(small)
+    attach(small, matrix_rows(small))
     return small
 
 

@@ -42,7 +42,9 @@ def test_verification_is_quick(receipt_directory: Path) -> None:
     assert time.perf_counter() - start < 2.0
 
 
-@pytest.mark.parametrize("start", [["-m", "pipelines.oracle"], ["-I", "-S", "pipelines/oracle"]], ids=["module", "alone"])
+@pytest.mark.parametrize(
+    "start", [["-m", "pipelines.oracle"], ["-I", "-S", "pipelines/oracle"]], ids=["module", "alone"]
+)
 def test_it_starts_as_a_module_and_alone(start: list[str], copied: Path, project: Path) -> None:
     done = subprocess.run(
         [sys.executable, *start, str(copied)], cwd=project, capture_output=True, text=True, timeout=60, check=False
@@ -55,7 +57,8 @@ def test_alone_it_loads_nothing_but_itself_and_the_standard_library(copied: Path
     script = (
         "import runpy, sys\n"
         "sys.argv = ['oracle', sys.argv[1]]\n"
-        "try:\n    runpy.run_path('pipelines/oracle', run_name='__main__')\nexcept SystemExit as done:\n    code = done.code\n"
+        "try:\n    runpy.run_path('pipelines/oracle', run_name='__main__')\n"
+        "except SystemExit as done:\n    code = done.code\n"
         "own = {name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)\n"
         "print(code, sorted(own))\n"
     )
@@ -133,7 +136,7 @@ def test_a_broken_seal_fails(copied: Path) -> None:
     assert [item.where for item in verify(copied).disagreements] == ["seal"]
 
 
-MONSTERS = (None, True, False, 0, -1, 1, 2, 0.5, -0.5, 1e-300, 1e300, 10**15, "", "a", "é", "=1", "observed", "refused",
+MONSTERS: tuple[Any, ...] = (None, True, False, 0, -1, 1, 2, 0.5, -0.5, 1e-300, 1e300, 10**15, "", "a", "é", "=1", "observed", "refused",
             "objectives.stall", "[1,inf)", [], [[]], {}, {"a": {}}, [None, 1, "x"])  # fmt: skip
 
 

@@ -7,14 +7,17 @@ as the case says. The verifier must name the value that gives it away.
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from pipelines.oracle import Verification, main, render_text
+from pipelines.oracle import Verification, main, render_text, verify
 from pipelines.oracle.parameters import Parameters
 from pipelines.oracle.scenario import Knobs
 from pipelines.oracle.structure import BOUNDS, LANES
@@ -37,16 +40,20 @@ def receipt(original: Receipt) -> Receipt:
 
 def rejected_at(verification: Verification, pattern: str) -> None:
     """The verification failed, and its report names a value like the pattern."""
-    places = [item.where for item in verification.disagreements]
+    named([item.where for item in verification.disagreements], pattern)
+
+
+def named(places: list[str], pattern: str) -> None:
+    """One of the places is like the pattern."""
     assert any(re.search(pattern, place) for place in places), f"{pattern} is not among {places[:30]}"
 
 
 def check(receipt: Receipt, directory: Path, mutation: Mutation, pattern: str) -> None:
     mutation(receipt)
-    verification = forge.verified(directory, receipt)
-    rejected_at(verification, pattern)
-    assert main([str(directory / "receipt.json")]) == 3
-    assert "verification failed" in render_text(verification)
+    path = forge.write(directory, receipt, forge.attach(receipt, forge.matrix_rows(receipt)))
+    with redirect_stdout(StringIO()) as out:
+        assert main([str(path), "--format", "json"]) == 3
+    named([item["where"] for item in json.loads(out.getvalue())["disagreements"]], pattern)
 
 
 def test_the_forger_changes_nothing_by_himself(receipt: Receipt, tmp_path: Path) -> None:
@@ -171,7 +178,10 @@ MERGE_THE_PHASE_QUEUES = {
     "in the lanes, sums kept": (decode_waits_with_prefill, r"disaggregated/.*\.lanes\[.*\]\.decode_wait_s$"),
     "in the loads": (one_load_for_both_phases, r"disaggregated/.*nominal\.loads$"),
     "in all figures": (all_workers_in_one_pool, r"disaggregated/.*\.loads$"),
-    "in all figures, loads kept apart": (all_workers_in_both_phases, r"disaggregated/.*\.loads\[prefill\]\.utilization$"),
+    "in all figures, loads kept apart": (
+        all_workers_in_both_phases,
+        r"disaggregated/.*\.loads\[prefill\]\.utilization$",
+    ),
 }
 
 
@@ -238,8 +248,8 @@ SUBSTITUTE_PEAK = {
     "of prefill": (peak_prefill_rate_in_all_figures, r"aggregated/.*\.lanes\[.*\]\.prefill_execution_s$"),
     "nominal for conservative": (nominal_in_the_conservative_bound, r"^transfer\.conservative\.bandwidth_bytes_per_s$"),
     "in the inputs, under the old fingerprint": (peak_declared_as_effective, r"^fingerprint$"),
-    "beyond the line rate, named anew": (more_than_the_line_carries, r"^inputs\[network\.effective_bandwidth\]\.value$"),
-}  # fmt: skip
+    "beyond the line rate, named anew": (more_than_the_line_carries, r"^inputs\[network\.effective_band.*\]\.value$"),
+}
 
 
 @pytest.mark.parametrize("form", SUBSTITUTE_PEAK)
@@ -415,7 +425,9 @@ def row_duplicated(receipt: Receipt) -> None:
 def row_of_another_inventory(receipt: Receipt) -> None:
     row = copy.deepcopy(scenarios(receipt, "aggregated")[-1])
     workers = row["workers_mixed"] + 1
-    row.update(scenario=f"aggregated/n{workers}", workers_mixed=workers, gpus=row["gpus"] // row["workers_mixed"] * workers)
+    row.update(
+        scenario=f"aggregated/n{workers}", workers_mixed=workers, gpus=row["gpus"] // row["workers_mixed"] * workers
+    )
     receipt["scenarios"].append(row)
     rejudge(receipt)
 
@@ -436,14 +448,20 @@ def bucket_dropped_from_the_lanes(receipt: Receipt) -> None:
         bound["lanes"].pop()
 
 
-def stratum_merged(receipt: Receipt) -> None:
+def stratum_renumbered(receipt: Receipt) -> None:
+    bucket = receipt["workload"]["strata"][0]["bucket"]
+    last = [row for row in receipt["workload"]["strata"] if row["bucket"] == bucket][-1]
+    last["stratum"] = 0 if last["stratum"] else 15
+
+
+def stratum_dropped(receipt: Receipt) -> None:
+    receipt["workload"]["strata"].pop()
+    recompute(receipt)
+
+
+def stratum_split_otherwise(receipt: Receipt) -> None:
     first, second = receipt["workload"]["strata"][:2]
-    count = first["requests"] + second["requests"]
-    for name in ("prompt_tokens_mean", "prompt_tokens_m2"):
-        total = first["requests"] * first[name] + second["requests"] * second[name]
-        first[name] = float(f"{total / count:.11e}")
-    first["requests"] = count
-    receipt["workload"]["strata"].remove(second)
+    first["requests"], second["requests"] = first["requests"] + 1, second["requests"] - 1
     recompute(receipt)
 
 
@@ -501,6 +519,27 @@ def gate_silenced(receipt: Receipt) -> None:
     rejudge(receipt)
 
 
+def transfer_gate_on_every_topology(receipt: Receipt) -> None:
+    gate = next(gate for gate in receipt["rules"]["gates"] if gate["metric"] == "transfer_envelope_share")
+    gate["topologies"] = ["aggregated", "chunked", "disaggregated"]
+    rejudge(receipt)
+
+
+def topology_unexamined(receipt: Receipt) -> None:
+    for gate in receipt["rules"]["gates"]:
+        if "chunked" in gate["topologies"]:
+            gate["topologies"].remove("chunked")
+    rejudge(receipt)
+
+
+def limit_of_no_ratio(receipt: Receipt) -> None:
+    gate = next(
+        gate for gate in receipt["rules"]["gates"] if gate["unit"] == "ratio" and gate["limit_source"] == "declared"
+    )
+    gate["limit"] = 95
+    rejudge(receipt)
+
+
 def another_choice(receipt: Receipt) -> None:
     other = next(row for row in receipt["scenarios"]
                  if row["passes"] and row["scenario"] != receipt["decision"]["scenario"])  # fmt: skip
@@ -548,7 +587,9 @@ OTHERS = {
     "rows swapped": (rows_swapped, r"^scenarios\[0\]\.scenario$"),
     "a bucket dropped": (bucket_dropped, r"^workload\.(requests|buckets\[all\]\.prompt_tokens_mean)$"),
     "a bucket dropped from the lanes": (bucket_dropped_from_the_lanes, r"chunked/.*\.lanes$"),
-    "two strata merged": (stratum_merged, r"^workload\.strata\[.*\]\.stratum$"),
+    "a stratum renumbered": (stratum_renumbered, r"^workload\.strata\[.*\]\.stratum$"),
+    "a stratum dropped": (stratum_dropped, r"^workload\.strata\[.*\]$"),
+    "a request moved to another stratum": (stratum_split_otherwise, r"^workload\.buckets\[.*\]\.prompt_tokens_mean$"),
     "observed in what it rests on": (observed_in_what_it_rests_on, r"^decision\.rests_on\[.*\]\.provenance$"),
     "observed in the inputs, under the old fingerprint": (observed_in_the_inputs, r"^fingerprint$"),
     "observed without a source": (observed_without_a_source, r"^inputs\[.*\]\.source$"),
@@ -558,6 +599,9 @@ OTHERS = {
     "a verdict dropped": (verdict_dropped, r"^scenarios\[.*\]\.verdicts$"),
     "a verdict turned": (failing_verdict_turned, r"\.verdicts\[.*\]\.verdict$"),
     "a gate silenced": (gate_silenced, r"^rules\.gates\[.*\]\.applies$"),
+    "a transfer gate on topologies without one": (transfer_gate_on_every_topology, r"^rules\.gates\[.*\]\.topologies$"),
+    "a topology that no gate examines": (topology_unexamined, r"^rules\.gates$"),
+    "a ratio above 1 as a limit": (limit_of_no_ratio, r"^rules\.gates\[.*\]\.limit$"),
     "another choice": (another_choice, r"^decision\.scenario$"),
     "no choice": (no_choice, r"^decision\.outcome$"),
     "a rejection dropped": (rejection_dropped, r"^rejected$"),
@@ -576,10 +620,10 @@ def test_other_mutations(form: str, receipt: Receipt, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lane", LANES)
 def test_every_lane_is_recomputed(lane: str, receipt: Receipt, tmp_path: Path) -> None:
-    """One lane of one bucket, changed by a unit of its last digit but one, with all sums kept."""
+    """One lane of one bucket, changed in its last digits."""
     bound = evaluated(receipt, "disaggregated")[0]
     lanes = bound["lanes"][0]
-    lanes[f"{lane}_s"] = forge.digits(lanes[f"{lane}_s"] * (1 + 2e-9) or 1e-9)
+    lanes[f"{lane}_s"] = forge.digits(lanes[f"{lane}_s"] + max(2e-9 * lanes[f"{lane}_s"], 1e-12))
     rejected_at(forge.verified(tmp_path, receipt), rf"disaggregated/.*\.lanes\[.*\]\.{lane}_s$")
 
 
@@ -587,7 +631,7 @@ def test_a_matrix_of_other_bytes_is_rejected(receipt: Receipt, tmp_path: Path) -
     rows = forge.matrix_rows(receipt)
     raw = forge.attach(receipt, rows)
     path = forge.write(tmp_path, receipt, raw.replace(b"\r\n", b"\n"))
-    rejected_at(forge.verify(path), r"^matrix\.sha256$")
+    rejected_at(verify(path), r"^matrix\.sha256$")
     assert main([str(path)]) == 3
 
 

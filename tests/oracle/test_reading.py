@@ -30,9 +30,7 @@ UNREADABLE_INPUTS = {
 
 
 @pytest.mark.parametrize("name", UNREADABLE_INPUTS)
-def test_input_that_is_no_receipt_is_unreadable(
-    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_input_that_is_no_receipt_is_unreadable(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     raw, message = UNREADABLE_INPUTS[name]
     path = tmp_path / "receipt.json"
     path.write_bytes(raw)

@@ -235,7 +235,7 @@ def test_more_workers_never_raise_a_load_a_pace_or_a_wait(
 ) -> None:
     """Of chunks, everything but the prefill wait and the stall: see the exceptions below.
 
-    Beyond the load at which the passes of chunks end, their loads are those of different passes, and not compared.
+    Where the passes of chunks end without time or room for prompts, loads are those of different passes, and not compared.
     """
     frame = all_of(harmed(numbers, harm), requests)
     for pool in ("workers_mixed", "workers_prefill", "workers_decode"):
@@ -243,7 +243,7 @@ def test_more_workers_never_raise_a_load_a_pace_or_a_wait(
         assert evaluated(pairs.filter(pl.col("status_fewer") == "evaluated")).equals(
             pairs.filter(pl.col("status_fewer") == "evaluated")
         ), "a worker more refuses what was evaluated"
-        settled = pairs.filter((pl.col("topology") != "chunked") | (pl.col("load_mixed_fewer") < 1))
+        settled = pairs.filter((pl.col("topology") != "chunked") | pl.col("load_prefill_lane_fewer").is_not_null())
         never_above(settled, [f"load_{load}" for load in LOADS], "_fewer")
         both = evaluated(pairs).filter(pl.col("status_fewer") == "evaluated")
         never_above(both, ["tpot_s", "decode_batch", "prefill_execution_s"], "_fewer")
@@ -270,12 +270,12 @@ def test_the_conservative_bound_is_never_better(
     """For loads, waits and latencies; what is not a law:
 
     - a slower prefill hides more of a streamed transfer, so movement, and with the first token by prefill the gap after it, may shrink;
-    - chunks: see the exceptions below, and loads beyond 1, at which the passes end;
+    - chunks: see the exceptions below, and loads where the passes end without time or room for prompts;
     - goodput, whose queue may vary less when all prompts are slower.
     """
     pairs = by_bound(all_of(harmed(numbers, harm), requests))
     assert pairs.filter((pl.col("status") == "refused") & (pl.col("status_worse") == "evaluated")).is_empty()
-    settled = pairs.filter((pl.col("topology") != "chunked") | (pl.col("load_mixed") < 1))
+    settled = pairs.filter((pl.col("topology") != "chunked") | pl.col("load_prefill_lane_worse").is_not_null())
     never_above(settled, [f"load_{load}" for load in LOADS], "_worse")
     never_above(pairs, ["admission_s", "prefill_execution_s", "decode_batch"], "_worse")
     never_above(pairs.filter(pl.col("topology") != "chunked"), [*WAITS, "ttft_s", "e2e_s"], "_worse")

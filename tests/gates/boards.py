@@ -1,0 +1,100 @@
+"""Scenario matrices, gates and preferences written down by hand, for verdicts and decisions that depend on nothing else."""
+
+from typing import Any
+
+import polars as pl
+
+from pipelines.declarations import TOPOLOGIES
+from pipelines.frames.inputs import InputTable
+from pipelines.frames.matrix import Gates, Preference, ScenarioMatrix
+from pipelines.frames.metrics import METRICS
+from pipelines.gates.decision import decide
+from pipelines.gates.judge import judge
+from tests.planning import FINGERPRINT, UNIT_WEIGHTS, inputs_frame_of
+
+INPUTS = InputTable.of(inputs_frame_of())
+"""Objectives: ttft 0.2 s, tpot 0.02 s, stall 0.5 s, ttft_growth 0.1 s, attainment 0.9."""
+
+_PARTS = {"aggregated": 3.0, "chunked": 4.0, "disaggregated": 11.0}
+
+
+def _schema(model: Any) -> dict[str, Any]:
+    return {name: column.dtype.type for name, column in model.to_schema().columns.items()}
+
+
+def refused_by(resource: str, figure: float, limit: float = 0.8, kind: str = "utilization") -> dict[str, Any]:
+    """What a row has that is refused."""
+    reason = {"refusal_kind": kind, "refusal_resource": resource, "refusal_figure": figure, "refusal_limit": limit}
+    return {"status": "refused", **reason, "pressure": figure / limit}
+
+
+def board(*scenarios: dict[str, Any]) -> pl.DataFrame:
+    """A matrix of the given scenarios, in order; ``worse`` holds what differs under the conservative bound."""
+    rows = []
+    for place, given in enumerate(scenarios):
+        worse = given.get("worse", {})
+        for bound, figures in (("nominal", {}), ("conservative", worse)):
+            row = _row(place, bound, {name: value for name, value in given.items() if name != "worse"} | figures)
+            rows.append(row)
+    return ScenarioMatrix.validate(pl.DataFrame(rows, schema=_schema(ScenarioMatrix)))
+
+
+def _row(place: int, bound: str, figures: dict[str, Any]) -> dict[str, Any]:
+    topology = figures["scenario"].partition("/")[0]
+    row = {
+        "fingerprint": FINGERPRINT,
+        "topology": topology,
+        "place": place,
+        "gpus": 1,
+        "bound": bound,
+        "status": "evaluated",
+        "pressure": 0.5,
+        "tightest": "mixed",
+        "operating_parts": _PARTS[topology],
+    } | figures
+    return row | {"headroom": 1 - row["pressure"]}
+
+
+def gates(*declared: dict[str, Any]) -> pl.DataFrame:
+    """Gates with what they say, or else blocking ``ttft_worst lte`` 0.2 s on the nominal bound of every topology."""
+    rows = []
+    for number, said in enumerate(declared):
+        row = {
+            "gate": f"g{number}",
+            "file": "rules.yaml",
+            "kind": "LatencyObjective",
+            "metric": "ttft_worst",
+            "topologies": " ".join(TOPOLOGIES),
+            "bound": "nominal",
+            "op": "lte",
+            "limit": None if "objective" in said else 0.2,
+            "severity": "error",
+            "blocking": True,
+            "owner": "tests",
+        } | said
+        rows.append(row | {"unit": METRICS[row["metric"]].unit})
+    return Gates.validate(pl.DataFrame(rows, schema=_schema(Gates)))
+
+
+def preference(*prefer: str) -> pl.DataFrame:
+    """The decision rule with these ranking keys, most important first."""
+    rows: list[tuple[str, str, float]] = [("prefer", name, float(rank)) for rank, name in enumerate(prefer)]
+    rows += [("weight", name, weight) for name, weight in UNIT_WEIGHTS.items()]
+    return Preference.validate(pl.DataFrame(rows, schema=_schema(Preference), orient="row"))
+
+
+def verdicts_on(matrix: pl.DataFrame, *declared: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """(scenario, gate, verdict) of all that are judged."""
+    return judge(matrix, gates(*declared), INPUTS).select("scenario", "gate", "verdict").rows()
+
+
+def decided(
+    matrix: pl.DataFrame,
+    *declared: dict[str, Any],
+    prefer: tuple[str, ...] = ("operating_parts", "gpus", "margin"),
+) -> dict[str, tuple[str, str, str]]:
+    """Scenario, standing and reason by topology."""
+    names = " ".join(name for name in TOPOLOGIES if name in set(matrix["topology"]))
+    inputs = InputTable.of(inputs_frame_of(compared=names))
+    frame = decide(matrix, judge(matrix, gates(*declared), inputs), preference(*prefer), inputs)
+    return {row[0]: row[1:] for row in frame.select("topology", "scenario", "standing", "reason").rows()}

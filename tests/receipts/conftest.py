@@ -1,0 +1,81 @@
+"""Receipts built in memory, once for all tests of this room."""
+
+import csv
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.receipts.build import build_receipt
+from pipelines.receipts.plan import PlanFrames
+from tests.planning import plan_of
+
+
+@dataclass(frozen=True)
+class Built:
+    """A plan with both of its exports."""
+
+    plan: PlanFrames
+    receipt: dict[str, Any]
+    matrix: bytes
+
+    @property
+    def rows(self) -> list[dict[str, str]]:
+        """The rows of the matrix by column."""
+        return list(csv.DictReader(io.StringIO(self.matrix.decode(), newline=""), strict=True))
+
+
+def built(cohort: Path, rules: Path) -> Built:
+    plan = plan_of(cohort, rules)
+    return Built(plan, *build_receipt(plan))
+
+
+Edit = tuple[str, str]
+
+
+@pytest.fixture(scope="session")
+def good(project: Path) -> Built:
+    """Eight requests, all three topologies, a topology chosen."""
+    return built(project / "tests" / "declarations" / "good", project / "rules")
+
+
+@pytest.fixture(scope="session")
+def built_with(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Built]:
+    """Builds the good cohort with parts of its text replaced."""
+
+    def build(*edits: Edit) -> Built:
+        source, directory = project / "tests" / "declarations" / "good", tmp_path_factory.mktemp("cohort")
+        text = (source / "cohort.yaml").read_text(encoding="utf-8")
+        for old, new in edits:
+            assert old in text, old
+            text = text.replace(old, new)
+        (directory / "cohort.yaml").write_text(text, encoding="utf-8")
+        (directory / "requests.csv").write_bytes((source / "requests.csv").read_bytes())
+        return built(directory, project / "rules")
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def hopeless(built_with: Callable[..., Built]) -> Built:
+    """Objectives that nothing meets, a prefill pool that is too slow for one worker, and budgets that starve it."""
+    return built_with(
+        ("ttft: 800 ms", "ttft: 70 ms"),
+        ("value: 11800, low: 10400", "value: 8000, low: 7900"),
+        ("chunk_tokens: [512, 1024, 2048]", "chunk_tokens: [48, 512]"),
+    )
+
+
+@pytest.fixture(scope="session")
+def one_pool(built_with: Callable[..., Built], project: Path) -> Built:
+    """Aggregated alone: no network, no chunks, no stall objective."""
+    text = (project / "tests" / "declarations" / "good" / "cohort.yaml").read_text(encoding="utf-8")
+    network = text[text.index("network:") : text.index("objectives:")]
+    return built_with(
+        (network, ""),
+        ("  chunked: {chunk_tokens: [512, 1024, 2048]}\n  disaggregated: {}\n", ""),
+        ("  stall: 400 ms\n  ttft_growth: 60 ms\n", ""),
+    )

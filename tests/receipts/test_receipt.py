@@ -1,0 +1,283 @@
+"""The receipt as JSON: canonical, sealed, complete, and silent about what it does not know."""
+
+import hashlib
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+import rfc8785
+
+from pipelines.frames.canonical import canonical_bytes
+from pipelines.frames.evaluation import LANES
+from pipelines.oracle import verify
+from pipelines.receipts.build import build_receipt
+from tests.planning import row_of
+from tests.receipts.conftest import Built
+
+LATENCIES = (
+    "ttft_worst_s",
+    "ttft_worst_bucket",
+    "tpot_worst_s",
+    "tpot_worst_bucket",
+    "e2e_worst_s",
+    "stall_s",
+    "goodput",
+    "dominant_queue",
+    "decode_batch",
+    "transfer_worst_s",
+    "transfer_envelope_share",
+)
+
+
+@pytest.fixture(params=["good", "hopeless", "one_pool"])
+def any_built(request: pytest.FixtureRequest) -> Built:
+    found: Built = request.getfixturevalue(request.param)
+    return found
+
+
+def bounds(receipt: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, dict[str, Any]]]:
+    for scenario in receipt["scenarios"]:
+        for bound in ("nominal", "conservative"):
+            yield scenario, bound, scenario["bounds"][bound]
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield from leaves(below, f"{path}.{key}")
+    elif isinstance(value, list):
+        for place, below in enumerate(value):
+            yield from leaves(below, f"{path}[{place}]")
+    else:
+        yield path, value
+
+
+class TestBytes:
+    def test_it_is_its_own_canonical_form(self, any_built: Built) -> None:
+        data = canonical_bytes(any_built.receipt)
+        assert canonical_bytes(json.loads(data)) == data
+        assert b"\n" not in data
+        assert list(json.loads(data)) == sorted(any_built.receipt)
+
+    def test_the_seal_is_the_digest_of_everything_else(self, any_built: Built) -> None:
+        rest = {name: value for name, value in any_built.receipt.items() if name != "seal"}
+        assert any_built.receipt["seal"] == hashlib.sha256(rfc8785.dumps(rest)).hexdigest()
+
+    def test_the_fingerprint_is_the_digest_of_the_question(self, any_built: Built) -> None:
+        receipt = any_built.receipt
+        workload = receipt["workload"]
+        question = {"inputs": receipt["inputs"]} | {
+            name: workload[name] for name in ("requests_sha256", "bucket_edges_tokens")
+        }
+        assert receipt["fingerprint"] == hashlib.sha256(rfc8785.dumps(question)).hexdigest()
+
+    def test_the_digest_of_the_requests(self, good: Built) -> None:
+        """Arrivals in ns since the first, prompts, outputs: column after column, eight bytes each, little end first."""
+        arrivals = [at * 10_000_000 for at in (0, 12, 31, 48, 70, 86, 115, 130)]
+        prompts = [374, 1420, 96, 3051, 640, 2048, 511, 780]
+        outputs = [44, 180, 212, 87, 150, 1, 96, 260]
+        data = b"phaseledger requests v1\n" + struct.pack("<24q", *arrivals, *prompts, *outputs)
+        assert good.receipt["workload"]["requests_sha256"] == hashlib.sha256(data).hexdigest()
+
+    def test_the_matrix_it_names_is_the_matrix_it_comes_with(self, any_built: Built) -> None:
+        named = any_built.receipt["matrix"]
+        assert named["sha256"] == hashlib.sha256(any_built.matrix).hexdigest()
+        assert named["rows"] == len(any_built.receipt["scenarios"]) == len(any_built.rows)
+        assert named["columns"] == list(any_built.rows[0])
+
+    def test_building_it_again_changes_nothing(self, good: Built) -> None:
+        receipt, matrix = build_receipt(good.plan)
+        assert (canonical_bytes(receipt), matrix) == (canonical_bytes(good.receipt), good.matrix)
+
+    def test_another_value_gives_another_seal_and_fingerprint(
+        self, good: Built, built_with: Callable[..., Built]
+    ) -> None:
+        other = built_with(("admission: {value: 2 ms", "admission: {value: 2.0001 ms")).receipt
+        assert other["seal"] != good.receipt["seal"]
+        assert other["fingerprint"] != good.receipt["fingerprint"]
+
+    def test_another_rule_gives_another_seal_but_asks_the_same_question(self, good: Built, project: Any) -> None:
+        plan = good.plan
+        relaxed = plan.gates.with_columns(owner=plan.gates["owner"] + "-two")
+        receipt, _ = build_receipt(type(plan)(**vars(plan) | {"gates": relaxed}))
+        assert receipt["seal"] != good.receipt["seal"]
+        assert receipt["fingerprint"] == good.receipt["fingerprint"]
+
+
+class TestContents:
+    def test_it_holds_against_its_schema(self, any_built: Built, project: Any) -> None:
+        schema = json.loads((project / "schemas" / "topology-receipt.v1.schema.json").read_text(encoding="utf-8"))
+        jsonschema.Draft202012Validator(schema).validate(any_built.receipt)
+
+    def test_the_verifier_agrees(self, any_built: Built, tmp_path: Any) -> None:
+        (tmp_path / "receipt.json").write_bytes(canonical_bytes(any_built.receipt))
+        (tmp_path / "matrix.csv").write_bytes(any_built.matrix)
+        verification = verify(tmp_path / "receipt.json", tmp_path / "matrix.csv")
+        assert verification.disagreements == []
+
+    def test_a_refused_bound_has_no_latency(self, hopeless: Built) -> None:
+        refused = [shown for _, _, shown in bounds(hopeless.receipt) if shown["status"] == "refused"]
+        assert {shown["refusal"]["kind"] for shown in refused} >= {"utilization", "prefill_starved"}
+        for shown in refused:
+            assert {name: shown[name] for name in LATENCIES} == dict.fromkeys(LATENCIES)
+            assert shown["lanes"] == []
+            assert set(shown["refusal"]) == {"kind", "resource", "figure", "limit"}
+
+    def test_an_evaluated_bound_has_no_refusal_and_all_lanes(self, any_built: Built) -> None:
+        buckets = [row["bucket"] for row in any_built.receipt["workload"]["buckets"][1:]]
+        for scenario, _, shown in bounds(any_built.receipt):
+            if shown["status"] == "refused":
+                continue
+            absent = {name for name in LATENCIES if shown[name] is None}
+            separate = scenario["topology"] == "disaggregated"
+            assert absent == (set() if separate else {"transfer_worst_s", "transfer_envelope_share"})
+            assert shown["refusal"] is None
+            assert [lanes["bucket"] for lanes in shown["lanes"]] == buckets
+
+    def test_the_exported_lanes_add_up(self, any_built: Built) -> None:
+        for scenario, _, shown in bounds(any_built.receipt):
+            first = 7 if scenario["topology"] == "disaggregated" else 3
+            for lanes in shown["lanes"]:
+                values = [lanes[lane] for lane in LANES]
+                assert lanes["ttft_s"] == pytest.approx(math.fsum(values[:first]), rel=1e-9)
+                assert lanes["e2e_s"] == pytest.approx(math.fsum(values), rel=1e-9)
+
+    def test_every_figure_is_that_of_the_matrix(self, any_built: Built) -> None:
+        for scenario, bound, shown in bounds(any_built.receipt):
+            row = row_of(any_built.plan.matrix, scenario["scenario"], bound)
+            for name in (*LATENCIES, "status", "pressure", "tightest", "headroom"):
+                assert shown[name] == row[name]
+            for load in shown["loads"]:
+                assert load["utilization"] == row[f"load_{load['resource']}"]
+            assert (scenario["gpus"], scenario["operating_parts"]) == (row["gpus"], row["operating_parts"])
+
+    def test_loads_stand_beside_their_ceilings(self, good: Built) -> None:
+        ceilings = {
+            (load["resource"], load["ceiling"]) for _, _, shown in bounds(good.receipt) for load in shown["loads"]
+        }
+        assert ceilings == {
+            ("mixed", 0.8),  # the lower of 0.8 and 0.85
+            ("prefill_lane", 0.8),
+            ("prefill", 0.8),
+            ("decode", 0.85),
+            ("link", 0.7),
+            ("slots", 0.85),
+            ("kv_mixed", 1.0),
+            ("kv_prefill", 1.0),
+            ("kv_decode", 1.0),
+            ("staging", 1.0),
+        }
+
+    def test_verdicts_are_those_of_the_gates_that_apply_in_their_order(self, any_built: Built) -> None:
+        gates = [gate for gate in any_built.receipt["rules"]["gates"] if gate["applies"]]
+        for scenario in any_built.receipt["scenarios"]:
+            concerning = [gate for gate in gates if scenario["topology"] in gate["topologies"]]
+            assert [verdict["gate"] for verdict in scenario["verdicts"]] == [gate["id"] for gate in concerning]
+            for verdict, gate in zip(scenario["verdicts"], concerning, strict=True):
+                assert (verdict["bound"], verdict["limit"]) == (gate["bound"], gate["limit"])
+                assert (verdict["figure"] is None) == (verdict["verdict"] == "refused")
+
+    def test_a_gate_that_does_not_apply_is_listed_without_a_limit(self, one_pool: Built) -> None:
+        gates = {gate["id"]: gate for gate in one_pool.receipt["rules"]["gates"]}
+        assert (gates["stall"]["applies"], gates["stall"]["limit"]) == (False, None)
+        assert gates["stall"]["limit_source"] == "objectives.stall"
+        assert (gates["ttft_worst"]["limit"], gates["ttft_worst"]["limit_source"]) == (0.8, "objectives.ttft")
+        assert gates["transfer_reserve"]["limit_source"] == "declared"
+
+    def test_limits_keep_the_digits_they_were_declared_with(
+        self, built_with: Callable[..., Built], tmp_path: Any
+    ) -> None:
+        """Results are rounded to ten digits, declarations are not; so that a limit is the same wherever it appears."""
+        built = built_with(
+            ("ttft: 800 ms", "ttft: 800.123456789012 ms"),
+            ("value: 11800, low: 10400", "value: 6000, low: 5900"),
+            ("utilization_ceiling: {value: 0.8,", "utilization_ceiling: {value: 0.1333333333333333,"),
+        )
+        ttft = [
+            verdict["limit"]
+            for scenario in built.receipt["scenarios"]
+            for verdict in scenario["verdicts"]
+            if verdict["gate"] == "ttft_worst"
+        ]
+        assert set(ttft) == {0.800123456789012}
+        limits = {shown["refusal"]["limit"] for _, _, shown in bounds(built.receipt) if shown["refusal"]}
+        assert limits == {0.1333333333333333}
+        self.test_the_verifier_agrees(built, tmp_path)
+
+    def test_kv_and_transfer_state_their_formulas_and_inputs(self, good: Built, one_pool: Built) -> None:
+        kv, transfer = good.receipt["kv"], good.receipt["transfer"]
+        # 2 x 32 x 8 x 128 x 2 B, and 1.1 times that
+        assert kv["bytes_per_token"] == {"nominal": 131072.0, "conservative": pytest.approx(144179.2)}
+        assert kv["factors"] == {"layers": 32, "kv_heads": 8, "head_dim": 128, "element_bytes": 2, "layout_factor": 1}
+        assert transfer["nominal"] == {"overhead_s": 0.003, "bandwidth_bytes_per_s": 18e9}
+        assert transfer["conservative"] == {"overhead_s": 0.004, "bandwidth_bytes_per_s": 12e9}
+        assert one_pool.receipt["transfer"] is None
+
+    def test_topologies_state_their_parts(self, good: Built) -> None:
+        for topology in good.receipt["topologies"]:
+            assert topology["operating_parts"] == sum(len(parts) for parts in topology["parts"].values())
+        assert [row["operating_parts"] for row in good.receipt["topologies"]] == [3, 4, 11]
+
+
+class TestDecision:
+    def test_of_a_chosen_topology(self, good: Built) -> None:
+        decision = good.receipt["decision"]
+        chosen = next(row for row in good.receipt["scenarios"] if row["scenario"] == decision["scenario"])
+        assert decision["outcome"] == "topology_chosen"
+        assert (chosen["topology"], chosen["passes"]) == (decision["topology"], True)
+        others = {"aggregated", "chunked", "disaggregated"} - {decision["topology"]}
+        assert {row["topology"] for row in good.receipt["rejected"]} == others
+
+    def test_of_none(self, hopeless: Built) -> None:
+        decision = hopeless.receipt["decision"]
+        assert decision["outcome"] == "no_topology_qualifies"
+        assert decision["scenario"] is decision["topology"] is None
+        assert not any(row["passes"] for row in hopeless.receipt["scenarios"])
+        assert [row["topology"] for row in hopeless.receipt["rejected"]] == ["aggregated", "chunked", "disaggregated"]
+        for row in hopeless.receipt["rejected"]:
+            assert row["status"] == "nearest_miss"
+            assert row["failing"]
+            assert all(set(gate) == {"gate", "verdict", "figure", "limit"} for gate in row["failing"])
+
+    def test_a_larger_one_fails_nothing(self, good: Built) -> None:
+        larger = [row for row in good.receipt["rejected"] if row["status"] == "passes_but_larger"]
+        assert larger
+        assert all(row["failing"] == [] for row in larger)
+
+
+class TestTruthBoundary:
+    def test_no_text_of_the_planner_claims_a_percentile_or_a_measurement(self, any_built: Built) -> None:
+        written = [
+            (path, text)
+            for path, text in leaves(any_built.receipt)
+            if isinstance(text, str) and not path.endswith((".note", ".source"))
+        ]
+        assert written
+        for path, text in written:
+            assert not re.search(r"\bmeasured\b|\bmedian\b|\bquantile\b|\bp(50|9\d)\b", text, re.IGNORECASE), path
+            if path != ".truth_boundary.statement":
+                assert "percentile" not in text.lower(), path
+
+    def test_no_key_does_either(self, any_built: Built) -> None:
+        keys = {part for path, _ in leaves(any_built.receipt) for part in re.findall(r"[a-z0-9_]+", path)}
+        assert not {key for key in keys if re.search(r"^p\d\d|_p\d\d|percentile|median|(^|_)measured", key)}
+
+    def test_it_says_what_it_is_not(self, any_built: Built) -> None:
+        statement = any_built.receipt["truth_boundary"]["statement"]
+        for denied in ("measurement", "GPU", "network", "scheduler", "percentile"):
+            assert denied in statement
+        assert len(any_built.receipt["truth_boundary"]["unmeasured"]) >= 5
+
+    def test_every_evaluation_is_labelled(self, any_built: Built) -> None:
+        labels = {(shown["label"], shown["provenance"]) for _, _, shown in bounds(any_built.receipt)}
+        assert labels == {("modeled", "derived")}
+
+    def test_every_input_is_observed_or_supplied(self, any_built: Built) -> None:
+        for row in any_built.receipt["inputs"]:
+            assert row["provenance"] in ("observed", "supplied")
+            assert row["provenance"] == "supplied" or row["source"]
