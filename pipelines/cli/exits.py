@@ -14,6 +14,7 @@ PASSED = 0
 NOTHING_QUALIFIES = 1
 BAD_INPUT = 2
 VERIFICATION_FAILED = 3
+INTERRUPTED = 130
 
 
 def stop(code: int) -> NoReturn:

@@ -1,11 +1,12 @@
 """``phaseledger plan``: check everything, run the job, say what was decided and where it is written."""
 
 import json
+import os
 from pathlib import Path
 
 import click
 
-from pipelines.cli.exits import BAD_INPUT, NOTHING_QUALIFIES, VERIFICATION_FAILED, problems_reported, stop
+from pipelines.cli.exits import BAD_INPUT, INTERRUPTED, NOTHING_QUALIFIES, VERIFICATION_FAILED, problems_reported, stop
 
 EPILOG = """\b
 Examples:
@@ -33,18 +34,27 @@ def plan(cohort: str, rules_option: str | None, out: str | None, output: str, qu
     with problems_reported(output):
         declared, _ = load_declarations(cohort_path(cohort), rules)
         target = Path(out) if out else export_directory(declared.name)
-        _refuse_unwritable(target)
+        _check_writable(target)
         from pipelines.traces import read_requests
 
         read_requests(declared.trace.file, declared.trace.format, shown_as=_short(declared.trace.file))
 
-    from pipelines.cli.run import VerificationFailedError, run_plan
+    from pipelines.cli.run import InterruptedRunError, VerificationFailedError, run_plan
 
     try:
-        result = run_plan(declared.name, cohort_path(cohort), rules, target, quiet=quiet)
+        with problems_reported(output):
+            result = run_plan(declared.name, cohort_path(cohort), rules, target, quiet=quiet)
     except VerificationFailedError as error:
         click.echo(f"verification failed: {error}", err=True)
         stop(VERIFICATION_FAILED)
+    except OSError as error:
+        click.echo(
+            f"{error.filename or target}:1:1: cannot be written: {error.strerror}; the run was stopped", err=True
+        )
+        stop(BAD_INPUT)
+    except (KeyboardInterrupt, InterruptedRunError):
+        click.echo("interrupted; the exports are those of before, or complete", err=True)
+        stop(INTERRUPTED)
     if output == "json":
         click.echo(json.dumps(result.as_json(), indent=2, ensure_ascii=False))
     else:
@@ -55,16 +65,18 @@ def plan(cohort: str, rules_option: str | None, out: str | None, output: str, qu
         stop(NOTHING_QUALIFIES)
 
 
-def _refuse_unwritable(target: Path) -> None:
-    """Exit with 2 where the export directory cannot be made or written, before anything runs."""
-    import os
+def _check_writable(target: Path) -> None:
+    """DeclarationProblems where the export directory cannot be made or written, before anything runs."""
+    from pipelines.declarations import DeclarationProblems, Problem
 
-    existing = next(place for place in (target, *target.absolute().parents) if place.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-        click.echo(
-            f"{target}:1:1: --out: cannot be written; expected a directory, or a place where one can be made", err=True
-        )
-        stop(BAD_INPUT)
+    try:
+        existing = next(place for place in (target, *target.absolute().parents) if place.exists())
+        writable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+    except OSError:
+        writable = False
+    if not writable:
+        found = "cannot be written; expected a directory, or a place where one can be made"
+        raise DeclarationProblems([Problem(str(target), 1, 1, "--out", found, None)])
 
 
 def _short(path: Path) -> str:

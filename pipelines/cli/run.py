@@ -19,6 +19,10 @@ class VerificationFailedError(Exception):
     """The independent verifier disagrees with the receipt that the run wrote."""
 
 
+class InterruptedRunError(Exception):
+    """Somebody stopped the run."""
+
+
 @dataclass(frozen=True)
 class PlanResult:
     """What a finished run decided and exported. ``verdicts`` are those of the scenarios in ``headlines``."""
@@ -57,11 +61,14 @@ class PlanResult:
 def run_plan(name: str, cohort: Path, rules: Path, out: Path, *, quiet: bool) -> PlanResult:
     """Materialize every asset of the partition ``name`` and collect what was decided.
 
-    Raises VerificationFailedError, and whatever else an asset raised.
+    Raises DeclarationProblems if the instance cannot be used, VerificationFailedError, InterruptedRunError, and whatever else
+    an asset raised.
     """
     gc.set_threshold(*_RARE_COLLECTIONS)
     home = prepare_home()
     remember_cohort(name, cohort)
+
+    from dagster._core.errors import DagsterExecutionInterruptedError
 
     from pipelines.assets.export import VerificationError
     from pipelines.definitions import JOB, definitions
@@ -77,6 +84,8 @@ def run_plan(name: str, cohort: Path, rules: Path, out: Path, *, quiet: bool) ->
             run = job.execute_in_process(run_config=run_config, partition_key=name, instance=instance)
         except VerificationError as error:
             raise VerificationFailedError(str(error)) from error
+        except DagsterExecutionInterruptedError as error:
+            raise InterruptedRunError from error
         return _collect(name, run, out)
 
 

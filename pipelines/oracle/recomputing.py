@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -66,8 +67,9 @@ def check_scenarios(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, 
         "scenarios", "scenarios", len(found), count_scenarios(inputs), "rows of the inventory (docs/formats.md)"
     )
     names, known = [row["scenario"] for row in found], {knobs.name: knobs for knobs in expected}
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        ledger.holds("scenarios", f"scenarios[{name}]", False, f"{names.count(name)} rows", "one row")
+    for name, times in Counter(names).items():
+        if times > 1:
+            ledger.holds("scenarios", f"scenarios[{name}]", False, f"{times} rows", "one row")
     for name in known.keys() - set(names) if len(found) < count_scenarios(inputs) else ():
         ledger.holds("scenarios", f"scenarios[{name}]", False, "nothing", "a row", "every scenario is kept")
     parameters = {bound: inputs.parameters(bound) for bound in BOUNDS}

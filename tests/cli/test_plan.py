@@ -1,7 +1,11 @@
 """`phaseledger plan`, as a person or a script calls it."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -230,3 +234,33 @@ def test_text_and_identifiers_of_a_trace_go_nowhere(
     written = [path for place in (tmp_path / "out", dagster_home) for path in place.rglob("*") if path.is_file()]
     assert len(written) > 10
     assert not [path for path in written if canary.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("unusable", ["a file", "a garbled database"])
+def test_an_instance_that_cannot_be_opened_is_bad_input(unusable: str, phaseledger: Command, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    if unusable == "a file":
+        home.write_text("not a directory")
+    else:
+        (home / "history").mkdir(parents=True)
+        (home / "history" / "runs.db").write_text("not a database")
+    run = phaseledger("plan", "moderate-chat", "--out", tmp_path / "out", DAGSTER_HOME=str(home))
+    assert run.code == 2
+    assert run.err.startswith(f"{home}:1:1: the Dagster instance cannot be opened")
+    assert "Traceback" not in run.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_interrupted_plan_says_so_and_leaves_the_old_receipt(dagster_home: Path, tmp_path: Path) -> None:
+    (tmp_path / "receipt.json").write_text("old")
+    command_line = [sys.executable, "-m", "pipelines", "plan", "moderate-chat", "--out", str(tmp_path)]
+    environment = {**os.environ, "DAGSTER_HOME": str(dagster_home)}
+    with subprocess.Popen(command_line, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stderr is not None
+        first = process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        rest = process.stderr.read()
+    assert "cohort" in first
+    assert process.returncode == 130
+    assert rest.splitlines()[-1].startswith("interrupted")
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]

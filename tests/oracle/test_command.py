@@ -136,8 +136,9 @@ def test_a_broken_seal_fails(copied: Path) -> None:
     assert [item.where for item in verify(copied).disagreements] == ["seal"]
 
 
-MONSTERS: tuple[Any, ...] = (None, True, False, 0, -1, 1, 2, 0.5, -0.5, 1e-300, 1e300, 10**15, "", "a", "é", "=1", "observed", "refused",
-            "objectives.stall", "[1,inf)", [], [[]], {}, {"a": {}}, [None, 1, "x"])  # fmt: skip
+NUMBERS = (0, -1, 1, 2, 0.5, -0.5, 1e-300, 1e300, 10**15)
+WORDS = ("", "a", "é", "=1", "observed", "refused", "objectives.stall", "[1,inf)")
+MONSTERS: tuple[Any, ...] = (None, True, False, *NUMBERS, *WORDS, [], [[]], {}, {"a": {}}, [None, 1, "x"])
 
 
 def test_no_change_makes_it_stumble(copied: Path) -> None:
