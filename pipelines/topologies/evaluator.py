@@ -80,9 +80,7 @@ def _with_refusal(frame: pl.DataFrame, topology: Topology) -> pl.DataFrame:
         figure = pl.when(first & no_room).then(starved_of).when(first).then(value).otherwise(figure)
         limit = pl.when(first & no_room).then(1.0).when(first).then(ceiling).otherwise(limit)
         loads.append(pl.when(~refused).then(value).alias(value.meta.output_name()))
-        refused = (
-            refused | full
-        )  # not `first`, which holds `refused` again: the expression would double with every load
+        refused = refused | full  # `first` holds `refused` again: with it the expression doubles per load
     owned = {load.resource for load in topology.loads}
     absent = [pl.lit(None, pl.Float64).alias(f"load_{name}") for name in LOADS if name not in owned]
     return frame.with_columns(
