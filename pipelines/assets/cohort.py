@@ -12,8 +12,8 @@ from pipelines.frames.inputs import Inputs
 from pipelines.frames.requests import Requests
 from pipelines.frames.workload import Buckets, Strata
 from pipelines.traces.freeze import frozen_cohort as freeze
-from pipelines.traces.freeze import inputs_frame
-from pipelines.traces.log import read_requests, requests_sha256
+from pipelines.traces.freeze import inputs_frame, read_cohort_requests
+from pipelines.traces.log import requests_sha256
 from pipelines.traces.workload import bucket_frame, stratum_frame
 
 GROUP = "cohort"
@@ -41,7 +41,7 @@ def cohort(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.Mat
 def requests(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[pl.DataFrame]:
     """The trace as requests: arrival and token counts, no text, no identifiers."""
     declared = plan_source.load_cohort(context.partition_key)
-    log = read_requests(declared.trace.file, declared.trace.format)
+    log = read_cohort_requests(declared)
     version = dg.DataVersion(requests_sha256(log.requests))
     return shown(log.requests, version, format=log.format, rows_read=log.rows_read, rows_dropped=log.rows_dropped)
 
@@ -57,7 +57,7 @@ def frozen_cohort(
 ) -> dg.MaterializeResult[pl.DataFrame]:
     """What was read, under the fingerprint that every result carries."""
     declared = plan_source.load_cohort(context.partition_key)
-    frame = freeze(declared, read_requests(declared.trace.file, declared.trace.format), inputs)
+    frame = freeze(declared, read_cohort_requests(declared), inputs)
     row = frame.row(0, named=True)
     return shown(frame, fingerprint=row["fingerprint"], requests=row["requests"], duration_s=row["duration_s"])
 

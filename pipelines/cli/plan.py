@@ -35,9 +35,9 @@ def plan(cohort: str, rules_option: str | None, out: str | None, output: str, qu
         declared, _ = load_declarations(cohort_path(cohort), rules)
         target = Path(out) if out else export_directory(declared.name)
         _check_writable(target)
-        from pipelines.traces import read_requests
+        from pipelines.traces.freeze import read_cohort_requests
 
-        read_requests(declared.trace.file, declared.trace.format, shown_as=_short(declared.trace.file))
+        read_cohort_requests(declared, shown_as=_short(declared.trace.file))
 
     from pipelines.cli.run import InterruptedRunError, VerificationFailedError, run_plan
 

@@ -7,7 +7,7 @@ import polars as pl
 from pipelines import ARITHMETIC_VERSION, __version__
 from pipelines.arithmetic import kv, transfer
 from pipelines.frames.canonical import digest
-from pipelines.frames.digits import RESULT_DIGITS, round_results
+from pipelines.frames.digits import RESULT_DIGITS, round_results, significant
 from pipelines.frames.evaluation import LANES
 from pipelines.frames.inputs import BOUNDS, inputs_json
 from pipelines.gates.decision import standing
@@ -90,7 +90,7 @@ def _kv(plan: PlanFrames) -> Json:
         name: inputs.number(f"model.{name}") for name in ("layers", "kv_heads", "head_dim", "layout_factor")
     }
     factors["element_bytes"] = kv.ELEMENT_BYTES[inputs.word("model.kv_dtype")]
-    per_token = {bound: kv_bytes_per_token(inputs, bound) for bound in BOUNDS}
+    per_token = {bound: significant(kv_bytes_per_token(inputs, bound)) for bound in BOUNDS}
     return {"formula": kv.FORMULA, "factors": factors, "bytes_per_token": per_token}
 
 
@@ -100,7 +100,7 @@ def _transfer(plan: PlanFrames) -> Json | None:
         return None
     used = {
         bound: {
-            "overhead_s": transfer_overhead_s(inputs, bound),
+            "overhead_s": significant(transfer_overhead_s(inputs, bound)),
             "bandwidth_bytes_per_s": inputs.number(BANDWIDTH_INPUT, bound),
         }
         for bound in BOUNDS

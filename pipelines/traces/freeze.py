@@ -2,12 +2,25 @@
 
 import polars as pl
 
-from pipelines.declarations import Cohort, Input
+from pipelines.declarations import Cohort, DeclarationProblems, Input, Problem
 from pipelines.frames.canonical import digest
 from pipelines.frames.frozen import FrozenCohort
 from pipelines.frames.inputs import Inputs, inputs_json
-from pipelines.traces.log import RequestLog, requests_sha256
+from pipelines.traces.log import RequestLog, read_requests, requests_sha256
 from pipelines.traces.workload import duration_s
+
+FEWEST_REQUESTS = 3
+"""Two gaps are the fewest that have a variation, which every wait is computed from."""
+
+
+def read_cohort_requests(cohort: Cohort, *, shown_as: str | None = None) -> RequestLog:
+    """The request log of ``cohort``; DeclarationProblems where it is faulty, or too short to be planned for."""
+    file = cohort.trace.file
+    log = read_requests(file, cohort.trace.format, shown_as=shown_as)
+    if log.requests.height < FEWEST_REQUESTS:
+        found = f"{log.requests.height} requests, whose arrivals have no variation; expected {FEWEST_REQUESTS} or more"
+        raise DeclarationProblems([Problem(shown_as or str(file), 1, 1, "", found, None)])
+    return log
 
 
 def inputs_frame(cohort: Cohort) -> pl.DataFrame:

@@ -264,3 +264,14 @@ def test_an_interrupted_plan_says_so_and_leaves_the_old_receipt(dagster_home: Pa
     assert process.returncode == 130
     assert rest.splitlines()[-1].startswith("interrupted")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_two_requests_are_too_few_to_plan_for(phaseledger: Command, project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "cohorts" / "moderate-chat", tmp_path / "cohort")
+    log = tmp_path / "cohort" / "requests.csv"
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:3]))
+    run = phaseledger("plan", "cohort", "--out", "out", cwd=tmp_path)
+    assert run.code == 2
+    assert run.err.startswith("cohort/requests.csv:1:1: ")
+    assert "expected 3 or more" in run.err
+    assert not (tmp_path / "out").exists()

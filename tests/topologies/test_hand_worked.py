@@ -327,6 +327,15 @@ class TestDisaggregatedFirstTokenByDecode:
         assert row["goodput"] == close(met(0.22, self.QUEUE, slack))
 
 
+def test_of_equal_pressures_the_first_in_the_table_is_the_tightest() -> None:
+    """Prefill and transfer both take 0.005 + 0.1 s, and both may be 0.7 full: 0.21/0.7 = 0.3."""
+    overheads = {"registration": 0.005, "synchronization": 0.0, "receiver_visibility": 0.0}
+    inputs = inputs_frame_of(d=0.005, w=1e8, u_p=0.7, slots=1000, kv_memory=1e9, **overheads)
+    row = row_of(evaluation_of("disaggregated", inputs, STEADY), "disaggregated/p1/d1")
+    assert row["load_prefill"] == row["load_link"]
+    assert (row["tightest"], row["pressure"]) == ("prefill", close(0.3))
+
+
 class TestDisaggregatedBehindASlowLink:
     """40 MB/s: the payload takes 0.25 s, T = 0.255 s, ρ_l = 0.51, so that the link's queue is the longer one."""
 

@@ -33,9 +33,9 @@ CASES: dict[str, Case] = {
     "the mixed pool, at the ceiling of decode": (
         AGGREGATED, {"u_d": 0.3}, "utilization", "mixed", 0.22 + 0.1, 0.3, ["mixed"],
     ),
-    # 1000/5 = 200 steps of 10 ms a prompt are more than there is time for: 2·(2 + 0.1) + 0.1
-    "the mixed pool of chunks, on the first pass": (
-        "chunked/n1/c5", {"chunk_tokens": "5"}, "utilization", "mixed", 4.3, 0.8, ["mixed"],
+    # 63 steps of 10 ms a prompt are more than there is time for: 2·(0.63 + 0.1) + 0.1 on the first pass, which is the last
+    "the mixed pool of chunks": (
+        "chunked/n1/c16", {"chunk_tokens": "16"}, "utilization", "mixed", 1.56, 0.8, ["mixed"],
     ),
     # without overhead rho is 0.2 + 0.1 at any budget; t = 0.02/0.7, b = 40/7, h = 100 - 40/7: 11 steps of 0.02 + 0.02/7 s and 0.1 s
     "a prompt in too many chunks": (
@@ -46,6 +46,11 @@ CASES: dict[str, Case] = {
     "less than one token of room": (
         "chunked/n1/c6", {"chunk_tokens": "6", "d": 0.0, "t0": 0.02, "slots": 64},
         "prefill_starved", "prefill_lane", 6 - 40 / 7, 1.0, ["mixed"],
+    ),
+    # first pass: 167 steps of 1 ms, rho = 2·(0.167 + 0.1) + 0.1 = 0.634, b = 2/0.366: half a token of room ends the passes
+    "less than one token of room after the first pass": (
+        "chunked/n1/c6", {"chunk_tokens": "6", "d": 0.001, "slots": 64},
+        "prefill_starved", "prefill_lane", 6 - 2 / 0.366, 1.0, ["mixed"],
     ),
     "no room for a prompt at all": (
         "chunked/n1/c4", {"chunk_tokens": "4", "d": 0.0, "t0": 0.02, "slots": 64},
