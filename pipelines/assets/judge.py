@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any
 
 import dagster as dg
@@ -38,7 +39,7 @@ _PLOTTED = (
 
 def rules_version(rules: Rules) -> str:
     """A code version that changes with the rules, so that an edited rule shows as stale."""
-    return f"{ARITHMETIC_VERSION}+{digest([gates_frame(rules).to_dicts(), preference_frame(rules).to_dicts()])[:16]}"
+    return f"{ARITHMETIC_VERSION}+{digest(asdict(rules))[:16]}"
 
 
 def rule_assets(rules: Rules) -> dg.AssetsDefinition:

@@ -327,6 +327,13 @@ class TestDisaggregatedFirstTokenByDecode:
         assert row["goodput"] == close(met(0.22, self.QUEUE, slack))
 
 
+def test_the_decode_wait_may_be_the_longest() -> None:
+    """Prompts of 1 ms never wait, caches hardly; 202 tokens/s on 7 slots wait for a slot and for the step."""
+    row = row_of(evaluation_of("disaggregated", inputs_frame_of(d=0.0, r_p=1e6), STEADY), "disaggregated/p1/d1")
+    assert row["decode_wait_s"] > row["transfer_wait_s"] > row["prefill_wait_s"] > 0
+    assert row["dominant_queue"] == "decode"
+
+
 def test_of_equal_pressures_the_first_in_the_table_is_the_tightest() -> None:
     """Prefill and transfer both take 0.005 + 0.1 s, and both may be 0.7 full: 0.21/0.7 = 0.3."""
     overheads = {"registration": 0.005, "synchronization": 0.0, "receiver_visibility": 0.0}
