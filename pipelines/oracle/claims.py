@@ -16,7 +16,8 @@ RESULT_PROVENANCE = "derived"
 
 _NO_MEASUREMENT = "nothing here is a measurement"
 _CLAIM = re.compile(
-    r"\b(?:measured|measurements?|benchmarked|percentiles?|p\d{2,3}(?:\.\d+)?)\b"
+    r"\b(?:measured|measurements?|benchmarked|percentiles?)\b"
+    r"|(?<![/\w])p\d{2,3}(?:\.\d+)?\b(?!/)"  # p99, but not the p10 of a scenario
     r"|\bobserved\s+(?:ttft|tpot|e2e|latenc\w+|goodput|stalls?|throughput)\b",
     re.IGNORECASE,
 )

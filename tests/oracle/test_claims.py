@@ -30,6 +30,8 @@ def test_a_claim(prose: str) -> None:
         "rests on 4 observed and 19 supplied inputs",
         "nearest miss disaggregated/p1/d2: goodput 0.91 of 0.95",
         "p1/d2 needs fewer GPUs",
+        "passes, but with 14 GPUs where disaggregated/p10/d2 has 12 GPUs",
+        "p12/d100 needs fewer GPUs",
     ],
 )
 def test_no_claim(prose: str) -> None:

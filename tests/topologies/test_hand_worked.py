@@ -327,10 +327,13 @@ class TestDisaggregatedFirstTokenByDecode:
         assert row["goodput"] == close(met(0.22, self.QUEUE, slack))
 
 
-def test_the_decode_wait_may_be_the_longest() -> None:
-    """Prompts of 1 ms never wait, caches hardly; 202 tokens/s on 7 slots wait for a slot and for the step."""
-    row = row_of(evaluation_of("disaggregated", inputs_frame_of(d=0.0, r_p=1e6), STEADY), "disaggregated/p1/d1")
-    assert row["decode_wait_s"] > row["transfer_wait_s"] > row["prefill_wait_s"] > 0
+@pytest.mark.parametrize(("w", "first", "second"), [(1e9, "transfer", "prefill"), (1e12, "prefill", "transfer")])
+def test_the_decode_wait_may_be_the_longest(w: float, first: str, second: str) -> None:
+    """Prompts of 1 ms hardly wait, nor do caches; 202 tokens/s on 7 slots wait for a slot and for the step."""
+    free = {"registration": 0.0, "synchronization": 0.0, "receiver_visibility": 0.0}
+    inputs = inputs_frame_of(d=0.0, r_p=1e6, w=w, **free)
+    row = row_of(evaluation_of("disaggregated", inputs, STEADY), "disaggregated/p1/d1")
+    assert row["decode_wait_s"] > row[f"{first}_wait_s"] > row[f"{second}_wait_s"] > 0
     assert row["dominant_queue"] == "decode"
 
 
