@@ -72,6 +72,7 @@ def _check_writable(target: Path) -> None:
     try:
         existing = next(place for place in (target, *target.absolute().parents) if place.exists())
         writable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+        writable = writable and not any((target / name).is_dir() for name in ("receipt.json", "matrix.csv"))
     except OSError:
         writable = False
     if not writable:

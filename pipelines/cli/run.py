@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from filelock import FileLock
 
 from pipelines.cli.instance import opened_instance, prepare_home
 from pipelines.declarations.known import remember_cohort
@@ -78,7 +79,8 @@ def run_plan(name: str, cohort: Path, rules: Path, out: Path, *, quiet: bool) ->
         "resources": {"plan_source": {"config": source}},
         "loggers": {"console": {"config": {"quiet": quiet}}},
     }
-    with opened_instance(home) as instance:
+    # the frames of a cohort are stored under its name: two plans of one name would read each other's
+    with FileLock(home / f".planning-{name}.lock"), opened_instance(home) as instance:
         job = definitions(rules).resolve_job_def(JOB)
         try:
             run = job.execute_in_process(run_config=run_config, partition_key=name, instance=instance)

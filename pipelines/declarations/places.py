@@ -26,9 +26,11 @@ def cohorts_directory() -> Path:
 def cohort_path(name_or_path: str) -> Path:
     """The cohort that a person means: a name under ``cohorts/`` if there is one of that name, else a path."""
     named = cohorts_directory() / name_or_path
-    if "/" not in name_or_path and (named / "cohort.yaml").is_file():
-        return _as_seen(named)
-    return Path(name_or_path)
+    try:
+        is_named = "/" not in name_or_path and (named / "cohort.yaml").is_file()
+    except OSError:
+        is_named = False
+    return _as_seen(named) if is_named else Path(name_or_path)
 
 
 def rules_directory() -> Path:

@@ -184,7 +184,7 @@ def _check_compared(ledger: Ledger, rows: Mapping[str, Mapping[str, Any]]) -> tu
     chunks = _value(rows, "topologies.chunked.chunk_tokens")
     if "chunked" in compared and chunks is not None:
         budgets = str(chunks).split(" ")
-        fits = all(re.fullmatch("[1-9][0-9]{0,8}", word) for word in budgets) and len(set(budgets)) == len(budgets)
+        fits = all(re.fullmatch("[1-9][0-9]{0,15}", word) for word in budgets) and len(set(budgets)) == len(budgets)
         if not ledger.holds(
             CHECK, "inputs[topologies.chunked.chunk_tokens].value", fits, chunks, "distinct whole numbers"
         ):

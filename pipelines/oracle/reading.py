@@ -27,8 +27,10 @@ class ReceiptFile:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return the content of a file."""
+    """Return the content of a file; a pipe or a device might never end."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise Unreadable(f"{path}: cannot be read: not a regular file")
         return path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,16 +28,20 @@ def verify(receipt_path: Path, matrix_path: Path | None = None) -> Verification:
     """Verify a receipt, and the matrix given or found beside it; raise `Unreadable` if there is nothing to verify."""
     file = read_receipt(receipt_path)
     beside = receipt_path.parent / MATRIX_NAME
-    path = matrix_path if matrix_path is not None else beside if beside.exists() else None
+    path = matrix_path if matrix_path is not None else beside if os.path.lexists(beside) else None
     matrix = read_bytes(path) if path is not None else None
     ledger, notes = Ledger(), []
     if matrix is None:
         notes.append(f"the matrix was not checked: there is no {MATRIX_NAME} beside the receipt, and none was given")
-    check_form(ledger, file)
-    if not check_structure(ledger, file.receipt):
-        notes.append("nothing was recomputed: the structure is not that of a receipt")
-    elif not check_content(ledger, file.receipt, matrix):
-        notes.append("the scenarios were not recomputed: the inputs table is not usable")
+    try:
+        check_form(ledger, file)
+        if not check_structure(ledger, file.receipt):
+            notes.append("nothing was recomputed: the structure is not that of a receipt")
+        elif not check_content(ledger, file.receipt, matrix):
+            notes.append("the scenarios were not recomputed: the inputs table is not usable")
+    except (ArithmeticError, RecursionError) as error:
+        why = "no receipt of a plan has figures or nesting beyond what can be computed with"
+        ledger.holds("arithmetic", "receipt", False, type(error).__name__, "figures that can be recomputed", why)
     return Verification(str(receipt_path), str(path) if path else None, ledger.checked, ledger.disagreements, notes)
 
 

@@ -202,6 +202,8 @@ def _check_sums(
 
 def _agree(left: float, right: float) -> bool:
     """Whether the sides of an identity are equal but for the rounding of the workload."""
+    if not (math.isfinite(left) and math.isfinite(right)):
+        return False
     return abs(left - right) <= _ROUNDING * max(abs(left), abs(right))
 
 

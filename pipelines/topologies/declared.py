@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pipelines.frames.digits import significant
+
 PART_KINDS = ("pools", "queues", "state_transfers", "failure_edges")
 
 
@@ -28,7 +30,7 @@ class Topology:
 
     def operating_parts(self, weights: Mapping[str, float]) -> float:
         """Weighted number of parts that somebody has to operate; ``weights`` has one entry per part kind."""
-        return float(sum(weights[kind] * len(getattr(self, kind)) for kind in PART_KINDS))
+        return significant(sum(weights[kind] * len(getattr(self, kind)) for kind in PART_KINDS))
 
 
 _MIXED = Load("mixed", "u_m", "utilization")

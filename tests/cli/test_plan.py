@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -275,3 +276,46 @@ def test_two_requests_are_too_few_to_plan_for(phaseledger: Command, project: Pat
     assert run.err.startswith("cohort/requests.csv:1:1: ")
     assert "expected 3 or more" in run.err
     assert not (tmp_path / "out").exists()
+
+
+def test_plans_of_one_name_with_different_rules_do_not_mix(phaseledger: Command, project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "rules", tmp_path / "rules", ignore=shutil.ignore_patterns("tests"))
+    rule = tmp_path / "rules" / "goodput.yaml"
+    rule.write_text(rule.read_text().replace("limit: {objective: attainment}", "limit: 0.5"))
+
+    def limit(rules: Path) -> float:
+        out = tmp_path / f"out-{rules.parent.name}"
+        assert phaseledger("plan", "moderate-chat", "--rules", rules, "--out", out).code == 0
+        gates = json.loads((out / "receipt.json").read_text())["rules"]["gates"]
+        return next(gate["limit"] for gate in gates if gate["id"] == "goodput")
+
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        assert list(pool.map(limit, [project / "rules", tmp_path / "rules"])) == [0.95, 0.5]
+
+
+def test_a_cohort_without_a_network_plans_its_single_pool(phaseledger: Command, project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "cohorts" / "moderate-chat", tmp_path / "cohort")
+    cohort = tmp_path / "cohort" / "cohort.yaml"
+    text = cohort.read_text().replace("  disaggregated: {}\n", "").replace("  ttft_growth: 60 ms\n", "")
+    start, end = text.index("network:"), text.index("objectives:")
+    cohort.write_text(text[:start] + text[end:])
+    run = phaseledger("plan", tmp_path / "cohort", "--out", tmp_path / "out")
+    assert run.code == 0, run.err
+    assert "decision: aggregated" in run.out
+
+
+def test_figures_with_many_digits_still_verify(phaseledger: Command, project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "cohorts" / "moderate-chat", tmp_path / "cohort")
+    cohort = tmp_path / "cohort" / "cohort.yaml"
+    changes = {
+        "registration: {value: 1 ms, high: 2 ms": "registration: {value: 0.1 ms, high: 7 ms",
+        "layout_factor: {value: 1.0, high: 1.02": "layout_factor: {value: 1.0123456, high: 1.06",
+        "ttft: 600 ms": "ttft: 600.123456789012 ms",
+        "chunk_tokens: [512, 1024, 2048]": "chunk_tokens: [512, 1000000000]",
+    }
+    text = cohort.read_text()
+    for before, after in changes.items():
+        assert before in text
+        text = text.replace(before, after)
+    cohort.write_text(text)
+    assert phaseledger("plan", tmp_path / "cohort", "--out", tmp_path / "out").code == 0

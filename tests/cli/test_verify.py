@@ -1,12 +1,15 @@
 """`phaseledger verify`: recomputed without the planner's libraries."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from pipelines.frames.canonical import canonical_bytes, digest
+from pipelines.oracle import verify
 from tests.conftest import Command
 
 
@@ -68,3 +71,25 @@ def test_json_says_what_was_compared(phaseledger: Command, receipt_directory: Pa
     assert said["passed"] is True
     assert said["disagreements"] == []
     assert sum(said["checked"].values()) > 10_000
+
+
+def test_a_pipe_is_not_read_for_ever(phaseledger: Command, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "receipt.json")
+    assert phaseledger("verify", tmp_path / "receipt.json").code == 2
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [(("workload", "duration_s"), 1e308), (("workload", "buckets", 1, "output_tokens_m2"), 1e308)],
+)
+def test_figures_too_large_to_compute_with_are_rejected(
+    path: tuple[str | int, ...], value: float, receipt_directory: Path, tmp_path: Path
+) -> None:
+    receipt = json.loads((receipt_directory / "receipt.json").read_text(), parse_int=float)
+    place = receipt
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    receipt["seal"] = digest({name: member for name, member in receipt.items() if name != "seal"})
+    (tmp_path / "receipt.json").write_bytes(canonical_bytes(receipt))
+    assert not verify(tmp_path / "receipt.json", receipt_directory / "matrix.csv").passed
