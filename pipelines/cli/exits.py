@@ -10,7 +10,6 @@ import click
 
 from pipelines.declarations.problems import DeclarationProblems
 
-PASSED = 0
 NOTHING_QUALIFIES = 1
 BAD_INPUT = 2
 VERIFICATION_FAILED = 3
