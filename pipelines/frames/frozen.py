@@ -19,12 +19,22 @@ class FrozenCohort(pa.DataFrameModel):
     )
     source: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "where an observed trace was recorded"})
     note: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "the declaring person's remark"})
-    requests: int = pa.Field(ge=2, metadata={"unit": "count", "meaning": "requests in the frame"})
-    duration_s: float = pa.Field(gt=0, metadata={"unit": "s", "meaning": "last arrival minus first"})
-    rows_read: int = pa.Field(ge=2, metadata={"unit": "count", "meaning": "rows of the trace"})
-    rows_dropped: int = pa.Field(
-        ge=0, metadata={"unit": "count", "meaning": "rows of the trace that are not in the frame"}
+    kind: str = pa.Field(
+        isin=["open", "rate", "closed"],
+        metadata={"unit": "", "meaning": "arrivals of the trace, at a declared rate, or as requests leave"},
     )
+    requests: int = pa.Field(ge=1, metadata={"unit": "count", "meaning": "requests in the frame, or weights of classes"})
+    duration_s: float = pa.Field(
+        gt=0, nullable=True, metadata={"unit": "s", "meaning": "last arrival minus first; absent unless kind is open"}
+    )
+    rows_read: int = pa.Field(ge=1, metadata={"unit": "count", "meaning": "rows of the trace"})
+    rows_dropped: int = pa.Field(ge=0, metadata={"unit": "count", "meaning": "rows of the trace that were invalid"})
+    dropped: str = pa.Field(metadata={"unit": "", "meaning": "JSON list: kind and rows of what was dropped"})
+    steps: str = pa.Field(metadata={"unit": "", "meaning": "JSON list: what was done to the log, with the requests left"})
+    prefix_cache: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "JSON object: the cache whose hits the frame holds"}
+    )
+    warnings: str = pa.Field(metadata={"unit": "", "meaning": "JSON list: what is doubtful about the log"})
     bucket_edges_tokens: str = pa.Field(
         metadata={"unit": "tokens", "meaning": "inner edges of the prompt buckets, space-separated"}
     )

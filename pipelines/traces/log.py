@@ -114,9 +114,11 @@ def _read(data: bytes, chosen: TraceFormat, shown_as: str) -> RequestLog:
             [_problem(shown_as, f"{reason}; expected two or more requests at different times, so that there is a rate")]
         )
     since_first = (pl.col("timestamp_ns") - pl.col("timestamp_ns").min()).alias("arrival_ns")
-    requests = raw.select(since_first, "prompt_tokens", "output_tokens").sort(
-        "arrival_ns", "prompt_tokens", "output_tokens"
+    tokens = pl.col("prompt_tokens", "output_tokens").cast(pl.Int32)
+    requests = raw.select(since_first, tokens, cached_prompt_tokens=pl.lit(0, pl.Int32)).select(
+        list(Requests.to_schema().columns)
     )
+    requests = requests.sort(requests.columns)
     return RequestLog(Requests.validate(requests), chosen.name, rows_read=raw.height)
 
 
