@@ -12,7 +12,7 @@ from pipelines.declarations.quantities import QUANTITIES, Quantity, Reading, Rea
 from pipelines.declarations.relations import related_problems
 from pipelines.declarations.schema import schema_problems, without_repeats
 from pipelines.declarations.text import reason
-from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES, Cohort, Input, TraceSource
+from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES, Cohort, Input, Slice, TraceSource
 
 EXPECTED = "a cohort (kind: Cohort)"
 DEFAULT_NOTE = "not declared: default"
@@ -77,6 +77,9 @@ def _cohort(document: Document, readings: Readings, directory: Path) -> Cohort:
             source=_text(trace, "source"),
             note=_text(trace, "note"),
         ),
+        classes=None,
+        slice=Slice(),
+        prefix_cache=None,
         bucket_edges_tokens=tuple(int(edge) for edge in edges) if isinstance(edges, list) else (),
         inputs=tuple(_inputs(document, readings)),
     )

@@ -1,7 +1,8 @@
 """The typed, frozen objects that declarations become. All quantities are in SI units (s, B, B/s, tokens/s)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
@@ -10,6 +11,9 @@ Provenance = Literal["observed", "supplied"]
 Bound = Literal["nominal", "conservative"]
 Op = Literal["lte", "lt", "gte", "gt"]
 Severity = Literal["error", "warn"]
+OnInvalid = Literal["reject", "drop"]
+CacheScope = Literal["shared", "per_worker"]
+ArrivalKind = Literal["open", "rate", "closed"]
 
 TOPOLOGIES: tuple[Topology, ...] = ("aggregated", "chunked", "disaggregated")
 RULE_KINDS = ("LatencyObjective", "Goodput", "TransferBudget", "Capacity", "Decision")
@@ -31,28 +35,106 @@ class Input:
 
 
 @dataclass(frozen=True)
+class ColumnMap:
+    """Where a log of no known format holds what is read: column names, or dotted paths in JSONL."""
+
+    arrival: str | None
+    unit: str | None
+    prompt_tokens: str
+    output_tokens: str
+    cached_prompt_tokens: str | None = None
+    model: str | None = None
+    adapter: str | None = None
+    priority: str | None = None
+
+
+@dataclass(frozen=True)
 class TraceSource:
-    """The request log of a cohort; ``format`` is None where the header decides."""
+    """The request log of a cohort and how it is to be read; ``format`` is None where the first record decides."""
 
     file: Path
     format: str | None
     provenance: str
     source: str | None
     note: str | None
+    columns: ColumnMap | None = None
+    on_invalid: OnInvalid = "reject"
+    context_tokens: int | None = None
+    spread_ties_ns: int | None = None
+    turn_time_ns: int | None = None
+    turn_time_per_output_token_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class RequestClass:
+    """``weight`` requests, all of the same token counts."""
+
+    weight: int
+    prompt_tokens: int
+    cached_prompt_tokens: int
+    output_tokens: int
+
+
+@dataclass(frozen=True)
+class Classes:
+    """Requests declared without a log."""
+
+    members: tuple[RequestClass, ...]
+    provenance: str
+    source: str | None
+    note: str | None
+
+
+@dataclass(frozen=True)
+class Slice:
+    """The part of a log that a cohort stands for; applied in the order of these fields. Upper ends are excluded."""
+
+    window_ns: tuple[int | None, int | None] | None = None
+    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prompt_tokens: tuple[int | None, int | None] | None = None
+    thin: tuple[int, int] | None = None  # the first `keep` of every `of` requests
+    repeat: int = 1
+    scale_rate: Fraction = Fraction(1)
+
+
+@dataclass(frozen=True)
+class PrefixCache:
+    """A cache of prompt blocks; ``capacity_tokens`` None is without limit, ``workers`` is 1 where it is shared."""
+
+    capacity_tokens: int | None
+    scope: CacheScope
+    workers: int
+
+
+@dataclass(frozen=True)
+class ChosenEdges:
+    """Bucket edges to be chosen from the requests, for ``buckets`` buckets."""
+
+    by: Literal["quantiles", "log"]
+    buckets: int
 
 
 @dataclass(frozen=True)
 class Cohort:
-    """The frozen question: a trace and every declared input, in the order of the inputs table."""
+    """The frozen question: requests (exactly one of a trace and classes) and every declared input, in the order of the inputs table."""
 
     name: str
     title: str
     description: str | None
     model_name: str
     directory: Path
-    trace: TraceSource
-    bucket_edges_tokens: tuple[int, ...]
+    trace: TraceSource | None
+    classes: Classes | None
+    slice: Slice
+    prefix_cache: PrefixCache | None
+    bucket_edges_tokens: tuple[int, ...] | ChosenEdges
     inputs: tuple[Input, ...]
+
+    @property
+    def kind(self) -> ArrivalKind:
+        """Where arrivals come from: the trace (open), a declared rate, or requests that leave (closed loop)."""
+        declared = {row.path for row in self.inputs}
+        return "rate" if "requests.rate" in declared else "closed" if "requests.concurrency" in declared else "open"
 
     @property
     def topologies(self) -> tuple[str, ...]:
