@@ -1,124 +1,164 @@
-"""The careful CSV reader: row by row, every fault counted with its line number, no cell text kept."""
+"""The careful CSV reader: row by row, what RFC 4180 allows is read, every other row is noted with its line number; no cell text is kept."""
 
 import csv
-import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from io import BytesIO, TextIOWrapper
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pipelines.declarations.problems import DeclarationProblems, Problem
-from pipelines.frames.requests import MAX_TOKENS
 from pipelines.traces import faults
-from pipelines.traces.faults import Kind, RowFaults
-from pipelines.traces.timestamps import Instant, parse_timestamp
-from pipelines.traces.trace_format import RAW_SCHEMA
+from pipelines.traces.faults import Fault, Kind
+from pipelines.traces.log_file import Block, LogFile
+from pipelines.traces.timestamps import parse_number, parse_timestamp
+from pipelines.traces.token_counts import count_of_text
+from pipelines.traces.trace_format import Reading
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_LONGEST_COUNT = len(str(MAX_TOKENS))
-_LONGEST_SPAN_NS = 2**63 - 1
-
-
-def read_rows(log: bytes, names: tuple[str, str, str], shown_as: str) -> pl.DataFrame:
-    """The raw frame of a CSV file with the columns ``names``; DeclarationProblems if any row is at fault."""
-    rows = _Rows(names)
-    rows.read(log)
-    problems = rows.faults.problems(shown_as) + rows.clock.problems(names[0], shown_as)
-    if problems:
-        raise DeclarationProblems(problems)
-    return pl.DataFrame([rows.clock.since_first(), *rows.tokens], schema=RAW_SCHEMA)
+if TYPE_CHECKING:
+    from pipelines.traces.csv_format import CsvColumns
 
 
-@dataclass
-class _Clock:
-    """The timestamps of a log, and whether they can be compared with each other."""
+@dataclass(frozen=True)
+class Cells:
+    """The fields of one row, the line on which it begins, and how many lines it takes: where it is invalid, each of them counts."""
 
-    times: list[int] = field(default_factory=list)
-    naive: list[int] = field(default_factory=list)
-    offset: list[int] = field(default_factory=list)
-
-    def add(self, instant: Instant, row: int) -> None:
-        self.times.append(instant.ns)
-        (self.offset if instant.has_offset else self.naive).append(row)
-
-    def since_first(self) -> list[int]:
-        first = min(self.times, default=0)
-        return [time - first for time in self.times]
-
-    def problems(self, column: str, shown_as: str) -> list[Problem]:
-        if self.naive and self.offset:
-            with_offset = faults.count_and_rows(len(self.offset), self.offset[:3])
-            without = faults.count_and_rows(len(self.naive), self.naive[:3])
-            message = f"timestamps with a UTC offset {with_offset} and without one {without}; expected all or none to state it"
-            return [Problem(shown_as, max(self.naive[0], self.offset[0]), 1, column, message)]
-        if self.times and max(self.times) - min(self.times) > _LONGEST_SPAN_NS:
-            return [Problem(shown_as, 2, 1, column, "timestamps that lie more than 292 years apart; expected one log")]
-        return []
+    row: int
+    fields: list[str]
+    lines: int = 1
 
 
-class _Rows:
-    """Reads one file into columns and faults."""
+class CarefulReader:
+    """Reads the rows of one log in order; a quoted field may run on from one block into the next."""
 
-    def __init__(self, names: tuple[str, str, str]) -> None:
-        self.names = names
-        self.faults = RowFaults()
-        self.clock = _Clock()
-        self.tokens: tuple[list[int], list[int]] = ([], [])
+    def __init__(self, log: LogFile, header: list[str], columns: "CsvColumns", reading: Reading) -> None:
+        self._log = log
+        self._header = header
+        self._columns = columns
+        self._reading = reading
+        self._places = {field: header.index(column) for field, column in columns.by_field.items()}
+        self._blank: list[int] = []
+        self._open: list[str] = []
+        self._open_row = 0
+        self._ends_cut = False
 
-    def read(self, log: bytes) -> None:
-        last_line = 0 if log.endswith((b"\n", b"\r")) else log.count(b"\n") + 1
-        lines = _lines(log)
-        _, header = next(lines)
-        if isinstance(header, Kind) or _has_stray_bytes(header):
-            self.faults.add(header if isinstance(header, Kind) else faults.NOT_UTF8, 1)
+    @property
+    def is_inside_quotes(self) -> bool:
+        """Whether the last block ended within a quoted field."""
+        return bool(self._open)
+
+    def read(self, block: Block) -> pl.DataFrame:
+        """The requests of a block, whatever its rows look like."""
+        self._ends_cut = block.is_last and not block.data.endswith((b"\n", b"\r"))
+        last_row = block.first_row + block.data.count(b"\n") - block.data.endswith(b"\n")
+        return self._frame(self._row(cells, last_row) for cells in self._cells(block))
+
+    def read_lines(self, lines: Iterable[Cells]) -> pl.DataFrame:
+        """The requests of rows that are one line each, of as many fields as the header has."""
+        return self._frame(self._request(cells) for cells in lines)
+
+    def finish(self) -> None:
+        """DeclarationProblems if a quote was never closed: where the rows after it begin cannot be told."""
+        if self._open:
+            kind = faults.OPEN_QUOTE
+            raise self._log.refused(f"{kind.found}; {kind.expected}", row=self._open_row)
+
+    def note_clock(self, has_offset: bool, row: int, count: int = 1) -> None:
+        """Remember that timestamps state a UTC offset, or do not: a log must not do both."""
+        rows = self._reading.rows_with_offset if has_offset else self._reading.rows_naive
+        rows.add_all(Fault(faults.NOT_A_TIME, "time", self._columns.arrival or ""), count, [row])
+
+    def _frame(self, rows: Iterable[dict[str, Any] | None]) -> pl.DataFrame:
+        kept = [row for row in rows if row is not None]
+        schema = self._columns.schema
+        return pl.DataFrame({name: [row[name] for row in kept] for name in schema}, schema=schema)
+
+    def _cells(self, block: Block) -> Iterator[Cells]:
+        """The rows of a block; what is wrong with quotes or bytes is noted in their place."""
+        lines = block.data.split(b"\n")
+        if block.data.endswith(b"\n"):
+            lines.pop()
+        with _fields_of_any_length():
+            for row, line in enumerate(lines, block.first_row):
+                yield from self._joined(row, line.decode(errors="surrogateescape"))
+
+    def _joined(self, row: int, line: str) -> Iterator[Cells]:
+        """The row that ends with this line, if one does."""
+        first = self._open_row if self._open else row
+        if self._open and line.count('"') % 2 == 0:
+            self._open.append(line)
             return
-        names = [name.strip() for name in header]
-        places = tuple(names.index(name) for name in self.names)
-        blank: list[int] = []
-        for row, fields in lines:
-            if not isinstance(fields, Kind) and _is_blank(fields):
-                blank.append(row)
-                continue
-            for earlier in blank:
-                self.faults.add(faults.BLANK_LINE, earlier)
-            blank.clear()
-            fault = fields if isinstance(fields, Kind) else _row_fault(fields, len(names), row == last_line)
-            if fault is not None:
-                self.faults.add(fault, row)
-            elif not isinstance(fields, Kind):
-                self._take(row, *(fields[place].strip() for place in places))
-
-    def _take(self, row: int, time: str, prompt: str, output: str) -> None:
-        instant = parse_timestamp(time)
-        if instant is None:
-            self.faults.add(faults.NOT_A_TIME if time else faults.EMPTY_TIME, row, self.names[0])
+        fields = _fields("\n".join([*self._open, line]))
+        if fields is faults.OPEN_QUOTE:
+            self._open, self._open_row = [*self._open, line], first
+            return
+        lines, self._open = len(self._open) + 1, []
+        if isinstance(fields, Kind):
+            self.end_blank()
+            self._reading.faults.add_all(Fault(fields), lines, [first])
         else:
-            self.clock.add(instant, row)
-        for text, name, column in ((prompt, self.names[1], self.tokens[0]), (output, self.names[2], self.tokens[1])):
-            count = _token_count(text)
-            if isinstance(count, Kind):
-                self.faults.add(count, row, name)
-            else:
-                column.append(count)
+            yield Cells(first, fields, lines)
+
+    def _row(self, cells: Cells, last_row: int) -> dict[str, Any] | None:
+        if len(cells.fields) <= 1 and not "".join(cells.fields).strip():
+            self._blank.append(cells.row)
+            return None
+        self.end_blank()
+        if any(_has_stray_bytes(text) for text in cells.fields):
+            fault = faults.NOT_UTF8
+        elif len(cells.fields) > len(self._header):
+            fault = faults.TOO_MANY_FIELDS
+        elif len(cells.fields) < len(self._header):
+            fault = faults.CUT_OFF if self._ends_cut and cells.row == last_row else faults.TOO_FEW_FIELDS
+        else:
+            return self._request(cells)
+        self._reading.faults.add_all(Fault(fault), cells.lines, [cells.row])
+        return None
+
+    def end_blank(self) -> None:
+        """Blank lines are part of the end of a file until a row follows them."""
+        for row in self._blank:
+            self._reading.invalid(Fault(faults.BLANK_LINE), row)
+        self._blank.clear()
+
+    def _request(self, cells: Cells) -> dict[str, Any] | None:
+        request: dict[str, Any] = {"row": cells.row}
+        names = self._columns.by_field
+        for field, place in self._places.items():
+            text = cells.fields[place].strip()
+            found = self._value(field, text, cells.row)
+            if isinstance(found, Kind):
+                header_again = all(cells.fields[at].strip() == names[of] for of, at in self._places.items())
+                fault = Fault(faults.REPEATED_HEADER) if header_again else Fault(found, field, names[field])
+                self._reading.faults.add_all(fault, cells.lines, [cells.row])
+                return None
+            request["timestamp_ns" if field == "time" else field] = found
+        return request
+
+    def _value(self, field: str, text: str, row: int) -> int | str | Kind | None:
+        if field == "time":
+            return self._time(text, row)
+        if field.endswith("tokens"):
+            return count_of_text(text, least=0 if field == "cached_prompt_tokens" else 1)
+        return text or None
+
+    def _time(self, text: str, row: int) -> int | Kind:
+        if self._columns.unit_ns is not None:
+            return parse_number(text, self._columns.unit_ns)
+        found = parse_timestamp(text)
+        if isinstance(found, Kind):
+            return found
+        self.note_clock(found.has_offset, row)
+        return found.ns
 
 
-def _lines(log: bytes) -> Iterator[tuple[int, list[str] | Kind]]:
-    """Rows of a CSV file with the line on which each begins; a fault in place of a row whose quotes are wrong."""
-    text = TextIOWrapper(BytesIO(log), encoding="utf-8-sig", errors="surrogateescape", newline="")
-    reader = csv.reader(text, strict=True)
-    with _fields_of_any_length():
-        while True:
-            row = reader.line_num + 1
-            try:
-                yield row, next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:
-                yield row, faults.OPEN_QUOTE if "unexpected end" in str(error) else faults.STRAY_QUOTE
+def _fields(line: str) -> list[str] | Kind:
+    """The fields of one row; what is wrong with its quotes, if anything."""
+    try:
+        return next(csv.reader([line], strict=True), [])
+    except csv.Error as error:
+        return faults.OPEN_QUOTE if "unexpected end" in str(error) else faults.STRAY_QUOTE
 
 
 @contextmanager
@@ -131,38 +171,6 @@ def _fields_of_any_length() -> Iterator[None]:
         csv.field_size_limit(limit)
 
 
-def _row_fault(fields: list[str], width: int, is_last_line: bool) -> Kind | None:
-    if _has_stray_bytes(fields):
-        return faults.NOT_UTF8
-    if len(fields) < width:
-        return faults.CUT_OFF if is_last_line else faults.TOO_FEW_FIELDS
-    return faults.TOO_MANY_FIELDS if len(fields) > width else None
-
-
-def _is_blank(fields: list[str]) -> bool:
-    return not fields or (len(fields) == 1 and not fields[0].strip())
-
-
-def _has_stray_bytes(fields: list[str]) -> bool:
-    """Whether any text holds bytes that were not UTF-8, which the decoder turned into surrogates."""
-    return any(not text.isascii() and any("\udc80" <= letter <= "\udcff" for letter in text) for text in fields)
-
-
-def _token_count(text: str) -> int | Kind:
-    """A token count, or what is wrong with it.
-
-    >>> _token_count("0128"), _token_count("12.0").found
-    (128, 'a token count that is not written as a whole number')
-    """
-    if not _WHOLE.fullmatch(text):
-        if not text:
-            return faults.EMPTY_TOKENS
-        return faults.NOT_WHOLE if _DECIMAL.fullmatch(text) else faults.NOT_A_NUMBER
-    digits = text.lstrip("+-").lstrip("0")
-    if not digits:
-        return faults.ZERO_TOKENS
-    if text[0] == "-":
-        return faults.NEGATIVE_TOKENS
-    if len(digits) > _LONGEST_COUNT or int(digits) > MAX_TOKENS:
-        return faults.TOO_MANY_TOKENS
-    return int(digits)
+def _has_stray_bytes(text: str) -> bool:
+    """Whether text holds bytes that were not UTF-8, which the decoder turned into surrogates."""
+    return not text.isascii() and any("\udc80" <= letter <= "\udcff" for letter in text)

@@ -3,82 +3,186 @@
 from dataclasses import dataclass, field
 
 from pipelines.declarations.problems import Problem
+from pipelines.frames.requests import MAX_TOKENS
 
-_ROWS_SHOWN = 3
+FIRST_ROWS = 3
+
+_DROP = "on_invalid: drop leaves such rows out and counts them"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One way in which a row can be wrong: what was found, what is expected, how to mend it."""
+    """One way in which a row can be wrong: a code for scripts, what was found, what is expected, how to mend it."""
 
+    code: str
     found: str
     expected: str
-    hint: str | None = None
+    hint: str = _DROP
 
 
 _TOKENS = "expected a whole number of tokens, 1 or more"
+_CACHED = "expected a whole number of tokens, 0 or more"
 _TIME = "expected a time such as 2023-11-16 18:17:03.9799600 or 2024-05-10T00:00:00+00:00"
+_NUMBER_TIME = "expected a number, 0 or more"
+_ABORTED = f"requests that failed or were cancelled are no part of a cohort: {_DROP}"
 
-BLANK_LINE = Kind("a blank line between rows", "expected blank lines at the end of the file only")
-TOO_FEW_FIELDS = Kind("a row with fewer fields than the header", "expected one field per column")
+BLANK_LINE = Kind("blank_line", "a blank line between rows", "expected blank lines at the end of the file only")
+TOO_FEW_FIELDS = Kind("too_few_fields", "a row with fewer fields than the header", "expected one field per column")
 TOO_MANY_FIELDS = Kind(
-    "a row with more fields than the header", "expected one field per column", "quote fields that contain a comma"
+    "too_many_fields",
+    "a row with more fields than the header",
+    "expected one field per column",
+    "quote fields that contain a comma",
 )
 CUT_OFF = Kind(
+    "cut_off",
     "a last line that is cut off: fewer fields than the header and no newline",
     "expected a whole row",
     "was the file copied to its end?",
 )
-NOT_UTF8 = Kind("bytes that are not UTF-8", "expected a UTF-8 file", "convert the file, for example with iconv")
-OPEN_QUOTE = Kind("a quoted field that is never closed", "expected a closing quote before the end of the file")
+CUT_OFF_RECORD = Kind(
+    "cut_off",
+    "a last line that is cut off: not a whole JSON object and no newline",
+    "expected a whole record",
+    "was the file copied to its end?",
+)
+NOT_UTF8 = Kind(
+    "not_utf8", "bytes that are not UTF-8", "expected a UTF-8 file", "convert the file, for example with iconv"
+)
+OPEN_QUOTE = Kind(
+    "open_quote", "a quoted field that is never closed", "expected a closing quote before the end of the file"
+)
 STRAY_QUOTE = Kind(
-    "text after a closing quote", "expected a comma or the end of the line", 'write a quote inside a field as ""'
+    "stray_quote",
+    "text after a closing quote",
+    "expected a comma or the end of the line",
+    'write a quote inside a field as ""',
 )
-EMPTY_TOKENS = Kind("an empty token count", _TOKENS)
-NOT_A_NUMBER = Kind("a token count that is not a number", _TOKENS)
-NOT_WHOLE = Kind("a token count that is not written as a whole number", _TOKENS)
-NEGATIVE_TOKENS = Kind("a negative token count", _TOKENS)
-ZERO_TOKENS = Kind(
-    "a token count of 0",
-    _TOKENS,
-    "requests that failed or were cancelled do not belong in the cohort: leave them out knowingly",
+NOT_JSON = Kind("not_json", "a line that is not a JSON object", "expected one JSON object a line")
+NOT_A_LIST = Kind("not_a_list", "a field that is not a list", "expected a list")
+MISSING = Kind("missing", "a field that is missing or null", "expected a value")
+REPEATED_HEADER = Kind(
+    "repeated_header", "the header line again", "expected it once, at the top", f"were files joined? {_DROP}"
 )
-TOO_MANY_TOKENS = Kind("a token count above 2147483647", _TOKENS)
-EMPTY_TIME = Kind("an empty timestamp", _TIME)
-NOT_A_TIME = Kind("a timestamp that cannot be read", _TIME)
+EMPTY_TOKENS = Kind("empty", "an empty token count", _TOKENS)
+NOT_A_NUMBER = Kind("not_a_number", "a token count that is not a number", _TOKENS)
+NOT_WHOLE = Kind("not_whole", "a token count that is not written as a whole number", _TOKENS)
+NEGATIVE_TOKENS = Kind("negative", "a negative token count", _TOKENS)
+ZERO_TOKENS = Kind("zero", "a token count of 0", _TOKENS, _ABORTED)
+TOO_MANY_TOKENS = Kind("too_large", f"a token count above {MAX_TOKENS}", _TOKENS)
+CACHED_WHOLE = Kind(
+    "above_prompt",
+    "more cached tokens than prompt tokens",
+    "expected at most the prompt's, of which one at least is computed",
+)
+EMPTY_TIME = Kind("empty", "an empty timestamp", _TIME)
+NOT_A_TIME = Kind("not_a_time", "a timestamp that cannot be read", _TIME)
+MISSING_TIME = Kind(
+    "empty", "a timestamp that is missing or null", "expected one: a request without it is not one at time 0"
+)
+NOT_A_NUMBER_TIME = Kind("not_a_time", "a timestamp that is not a number", _NUMBER_TIME)
+NEGATIVE_TIME = Kind("negative", "a negative timestamp", _NUMBER_TIME)
+TIME_OUT_OF_RANGE = Kind(
+    "out_of_range", "a timestamp outside the years 1970 to 2199", "expected a time of this age; is the unit right?"
+)
+ABOVE_CONTEXT = Kind(
+    "above_context", "more prompt and output tokens than context_tokens", "expected requests that the model can serve"
+)
+WRONG_BLOCKS = Kind(
+    "wrong_blocks",
+    "a number of block hashes that does not fit the prompt",
+    "expected one hash per started block of tokens",
+    "is the block size that of this log's format?",
+)
+FAILED = Kind("failed", "a request that failed", "expected requests that were served", _ABORTED)
+OUT_OF_ORDER = Kind(
+    "no_first_turn",
+    "a later turn of a session whose first turn is missing or invalid",
+    "expected the turn with a timestamp before it",
+)
+
+FIELDS = (
+    "row",
+    "time",
+    "prompt_tokens",
+    "cached_prompt_tokens",
+    "output_tokens",
+    "hash_ids",
+    "model",
+    "adapter",
+    "priority",
+)
+"""What a fault concerns: the row as a whole, or one field of a request."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with one row: its kind, the field that it concerns, and how the log calls that field."""
+
+    kind: Kind
+    field: str = "row"
+    column: str = ""
+
+    @property
+    def code(self) -> str:
+        """A name for receipts and scripts.
+
+        >>> Fault(ZERO_TOKENS, "output_tokens", "GeneratedTokens").code
+        'output_tokens_zero'
+        """
+        return self.kind.code if self.field == "row" else f"{self.field}_{self.kind.code}"
 
 
 @dataclass
 class RowFaults:
-    """Counts the faults of one file by column and kind, and keeps the first rows of each."""
+    """Counts the invalid rows of one log by fault, each row once, and keeps the first rows of each."""
 
-    _rows: dict[tuple[str, Kind], list[int]] = field(default_factory=dict)
-    _counts: dict[tuple[str, Kind], int] = field(default_factory=dict)
+    counts: dict[Fault, int] = field(default_factory=dict)
+    rows: dict[Fault, list[int]] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        """Whether any row is at fault."""
-        return bool(self._counts)
+        """Whether any row is invalid."""
+        return bool(self.counts)
 
-    def add(self, kind: Kind, row: int, column: str = "") -> None:
-        """Note that ``row`` (line of the file, from 1) has a fault, in ``column`` if it concerns one."""
-        key = (column, kind)
-        self._counts[key] = self._counts.get(key, 0) + 1
-        rows = self._rows.setdefault(key, [])
-        if len(rows) < _ROWS_SHOWN:
-            rows.append(row)
+    @property
+    def total(self) -> int:
+        """Invalid rows."""
+        return sum(self.counts.values())
+
+    def add(self, fault: Fault, row: int) -> None:
+        """Note that ``row`` (line of the file, from 1) is invalid. Rows come in ascending order."""
+        self.add_all(fault, 1, [row])
+
+    def add_all(self, fault: Fault, count: int, first_rows: list[int]) -> None:
+        """Note ``count`` invalid rows, of which the first are given in ascending order."""
+        self.counts[fault] = self.counts.get(fault, 0) + count
+        rows = self.rows.setdefault(fault, [])
+        rows += first_rows[: FIRST_ROWS - len(rows)]
+
+    def merge(self, other: "RowFaults") -> None:
+        """Add the faults of a later part of the same log."""
+        for fault, count in other.counts.items():
+            self.add_all(fault, count, other.rows[fault])
+
+    def by_code(self) -> dict[str, int]:
+        """Invalid rows by the fault's code: most rows first, then by name."""
+        totals: dict[str, int] = {}
+        for fault, count in self.counts.items():
+            totals[fault.code] = totals.get(fault.code, 0) + count
+        return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
     def problems(self, file: str) -> list[Problem]:
-        """One problem per column and kind, placed at its first row."""
+        """One problem per fault, placed at its first row, in the order of the file."""
         return [
             Problem(
                 file,
-                rows[0],
+                self.rows[fault][0],
                 1,
-                column,
-                f"{kind.found} {count_and_rows(self._counts[column, kind], rows)}; {kind.expected}",
-                kind.hint,
+                fault.column,
+                f"{fault.kind.found} {count_and_rows(count, self.rows[fault])}; {fault.kind.expected}",
+                fault.kind.hint,
             )
-            for (column, kind), rows in self._rows.items()
+            for fault, count in sorted(self.counts.items(), key=lambda item: self.rows[item[0]][0])
         ]
 
 

@@ -1,4 +1,6 @@
-"""Freezing a cohort: the inputs table, and the fingerprint that every row computed from it carries."""
+"""Freezing a cohort: its requests, the inputs table, and the fingerprint that every row computed from it carries."""
+
+import json
 
 import polars as pl
 
@@ -6,21 +8,63 @@ from pipelines.declarations import Cohort, DeclarationProblems, Input, Problem
 from pipelines.frames.canonical import digest
 from pipelines.frames.frozen import FrozenCohort
 from pipelines.frames.inputs import Inputs, inputs_json
-from pipelines.traces.log import RequestLog, read_requests, requests_sha256
-from pipelines.traces.workload import duration_s
+from pipelines.traces.edges import bucket_edges, empty_buckets
+from pipelines.traces.log import LogOptions, read_log
+from pipelines.traces.requests import CohortRequests, CutProblem, of_classes, of_log, requests_sha256
+from pipelines.traces.workload import duration_s, rounded_ratio
 
 FEWEST_REQUESTS = 3
 """Two gaps are the fewest that have a variation, which every wait is computed from."""
 
 
-def read_cohort_requests(cohort: Cohort, *, shown_as: str | None = None) -> RequestLog:
-    """The request log of ``cohort``; DeclarationProblems where it is faulty, or too short to be planned for."""
+def read_cohort_requests(cohort: Cohort, *, shown_as: str | None = None) -> CohortRequests:
+    """The requests of ``cohort``; DeclarationProblems where its log is faulty, does not have what is declared, or is too short."""
+    if cohort.trace is None:
+        assert cohort.classes is not None
+        return of_classes(cohort.classes)
     file = cohort.trace.file
-    log = read_requests(file, cohort.trace.format, shown_as=shown_as)
-    if log.requests.height < FEWEST_REQUESTS:
-        found = f"{log.requests.height} requests, whose arrivals have no variation; expected {FEWEST_REQUESTS} or more"
-        raise DeclarationProblems([Problem(shown_as or str(file), 1, 1, "", found, None)])
-    return log
+    log = read_log(file, LogOptions.of(cohort.trace), shown_as=shown_as)
+    name = shown_as or str(file)
+    problems = []
+    if cohort.kind == "open" and not log.is_timed:
+        found = (
+            "a log without arrivals; expected timestamps, or requests.arrivals in the cohort: a rate or a concurrency"
+        )
+        problems.append(Problem(name, 1, 1, "", found, None))
+    if cohort.prefix_cache is not None and log.block_tokens is None:
+        found = f"no block hashes in a log of the format {log.format}, so no prefix_cache can be told; expected a log that has them"
+        hint = "declare service.prefill.prefix_hit_ratio instead"
+        problems.append(Problem(name, 1, 1, "", found, hint))
+    if cohort.prefix_cache is None and "cached_prompt_tokens" in log.rows.columns and _hit_ratio_declared(cohort):
+        found = "the log states cached prompt tokens, and the cohort service.prefill.prefix_hit_ratio; expected one: hits would count twice"
+        problems.append(Problem(name, 1, 1, "", found, None))
+    if problems:
+        raise DeclarationProblems(problems)
+    try:
+        requests = of_log(log, cohort)
+    except CutProblem as cut:
+        raise DeclarationProblems(
+            [Problem(str(cohort.directory / "cohort.yaml"), 1, 1, cut.path, cut.message, None)]
+        ) from None
+    if cohort.kind == "open":
+        _check_arrivals(requests.requests, name)
+    return requests
+
+
+def _hit_ratio_declared(cohort: Cohort) -> bool:
+    return any(row.path == "service.prefill.prefix_hit_ratio" and row.value for row in cohort.inputs)
+
+
+def _check_arrivals(requests: pl.DataFrame, name: str) -> None:
+    """DeclarationProblems where there are too few arrivals, or all at one time, so that they have no rate or no variation."""
+    found = None
+    if requests.height < FEWEST_REQUESTS:
+        count = "a single request has" if requests.height == 1 else f"{requests.height} requests have"
+        found = f"{count} arrivals without variation; expected {FEWEST_REQUESTS} requests or more"
+    elif requests["arrival_ns"][-1] == 0:
+        found = f"{requests.height} requests that all arrive at one instant; expected different times, so that there is a rate"
+    if found:
+        raise DeclarationProblems([Problem(name, 1, 1, "", found, None)])
 
 
 def inputs_frame(cohort: Cohort) -> pl.DataFrame:
@@ -38,14 +82,17 @@ def _row(declared: Input) -> dict[str, object]:
     return row | {"value": float(declared.value), "conservative": float(declared.conservative), "text": None}
 
 
-def frozen_cohort(cohort: Cohort, log: RequestLog, inputs: pl.DataFrame) -> pl.DataFrame:
+def frozen_cohort(cohort: Cohort, found: CohortRequests, inputs: pl.DataFrame) -> pl.DataFrame:
     """What was read, under which fingerprint: a :class:`FrozenCohort` frame of one row.
 
     The fingerprint is the SHA-256 of the canonical form of inputs, digest of the requests, and bucket edges: the same
     requests in another file, or keys in another order, give the same one.
     """
-    requests = requests_sha256(log.requests)
-    edges = list(cohort.bucket_edges_tokens)
+    requests = requests_sha256(found.requests)
+    edges = list(bucket_edges(found.requests, cohort.bucket_edges_tokens))
+    said = cohort.trace or cohort.classes
+    assert said is not None
+    warnings = [*found.warnings, *empty_buckets(found.requests, tuple(edges))]
     row = {
         "name": cohort.name,
         "title": cohort.title,
@@ -54,20 +101,41 @@ def frozen_cohort(cohort: Cohort, log: RequestLog, inputs: pl.DataFrame) -> pl.D
             {"inputs": inputs_json(inputs), "requests_sha256": requests, "bucket_edges_tokens": edges}
         ),
         "requests_sha256": requests,
-        "format": log.format,
-        "provenance": cohort.trace.provenance,
-        "source": cohort.trace.source,
-        "note": cohort.trace.note,
+        "format": found.format,
+        "provenance": said.provenance,
+        "source": said.source,
+        "note": said.note,
         "kind": cohort.kind,
-        "requests": log.requests.height,
-        "duration_s": duration_s(log.requests),
-        "dropped": "[]",
-        "steps": "[]",
-        "prefix_cache": None,
-        "warnings": "[]",
-        "rows_read": log.rows_read,
-        "rows_dropped": log.rows_dropped,
+        "requests": found.requests.height,
+        "duration_s": duration_s(found.requests) if cohort.kind == "open" else None,
+        "rows_read": found.rows_read,
+        "rows_dropped": sum(found.dropped.values()),
+        "dropped": json.dumps([{"kind": kind, "rows": rows} for kind, rows in found.dropped.items()]),
+        "steps": json.dumps([vars(step) for step in found.steps]),
+        "prefix_cache": _prefix_cache(cohort, found),
+        "warnings": json.dumps(warnings),
         "bucket_edges_tokens": " ".join(str(edge) for edge in edges),
     }
     schema = {name: column.dtype.type for name, column in FrozenCohort.to_schema().columns.items()}
     return FrozenCohort.validate(pl.DataFrame([row], schema=schema))
+
+
+def _prefix_cache(cohort: Cohort, found: CohortRequests) -> str | None:
+    cache = cohort.prefix_cache
+    if cache is None:
+        return None
+    return json.dumps(
+        {
+            "capacity_tokens": cache.capacity_tokens,
+            "scope": cache.scope,
+            "workers": cache.workers,
+            "block_tokens": found.block_tokens,
+            "hit_ratio": hit_ratio(found.requests),
+        }
+    )
+
+
+def hit_ratio(requests: pl.DataFrame) -> float:
+    """Share of all prompt tokens that the prefix cache holds."""
+    cached, prompt = (int(requests[name].cast(pl.Int64).sum()) for name in ("cached_prompt_tokens", "prompt_tokens"))
+    return rounded_ratio(cached, prompt)

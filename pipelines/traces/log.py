@@ -1,136 +1,226 @@
-"""A request log, read: its requests in canonical order, and their digest."""
+"""A request log, read: its rows in order of arrival, what was invalid in it, and what is doubtful about it."""
 
-import hashlib
-import sys
 import time
-from array import array
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
 
 from pipelines.declarations.problems import DeclarationProblems, Problem
-from pipelines.frames.requests import Requests
-from pipelines.traces.csv_columns import header_names
+from pipelines.declarations.typed import OnInvalid, TraceSource
+from pipelines.traces import faults
+from pipelines.traces.doubts import doubts
+from pipelines.traces.faults import Fault, RowFaults
+from pipelines.traces.header import describe_header
+from pipelines.traces.log_file import LogFile
 from pipelines.traces.registry import FORMATS
-from pipelines.traces.trace_format import TraceFormat, describe_header, first_line
+from pipelines.traces.trace_format import Reading, ReadOptions, TraceFormat
 
-_DIGEST_TAG = b"phaseledger requests v1\n"
-_ROWS_PER_UPDATE = 1 << 16
 _SETTLED_AFTER_NS = 2 * 10**9
 """A file that changed more recently may change again without a new modification time, so it is not remembered."""
 
+_LONGEST_SPAN_NS = 2**62
+
 
 @dataclass(frozen=True)
-class RequestLog:
-    """A request log that was read whole: ``rows_read`` rows of data, of which ``rows_dropped`` are not in ``requests``."""
+class Log:
+    """A log that was read whole.
 
-    requests: pl.DataFrame
+    ``rows`` has ``timestamp_ns`` (from 0 at the first arrival, sorted, ties in the order of the file; absent if the log has no arrivals),
+    ``prompt_tokens``, ``output_tokens``, and what else the format gives of cached tokens, block hashes and groups.
+    """
+
+    rows: pl.DataFrame
     format: str
-    rows_read: int
-    rows_dropped: int = 0
+    block_tokens: int | None
+    invalid: RowFaults
+    steps: tuple[tuple[str, str], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the log says when its requests arrived."""
+        return "timestamp_ns" in self.rows.columns
+
+    @property
+    def rows_read(self) -> int:
+        """Rows of the log: those that are kept and those that are invalid."""
+        return self.rows.height + self.invalid.total
+
+
+@dataclass(frozen=True)
+class LogOptions:
+    """How a log is to be read: its format (None: as its first record shows), what to do with invalid rows, the model's context."""
+
+    format: str | None = None
+    on_invalid: OnInvalid = "reject"
+    context_tokens: int | None = None
+    reading: ReadOptions = field(default_factory=ReadOptions)
+
+    @classmethod
+    def of(cls, trace: TraceSource) -> "LogOptions":
+        """The options that a cohort declares."""
+        reading = ReadOptions(trace.columns, trace.turn_time_ns, trace.turn_time_per_output_token_ns)
+        return cls(trace.format, trace.on_invalid, trace.context_tokens, reading)
 
 
 @dataclass(frozen=True)
 class _Version:
-    """One state of one file, read as one format."""
+    """One state of one file, read in one way."""
 
     path: Path
     size: int
     mtime_ns: int
-    format: str | None
+    options: LogOptions
 
 
-_last: dict[_Version, RequestLog] = {}
+_last: dict[_Version, Log] = {}
 
 
-def read_requests(path: Path, format: str | None, *, shown_as: str | None = None) -> RequestLog:
-    """Read a request log; ``format`` None detects it from the first line.
+def read_log(path: Path, options: LogOptions, *, shown_as: str | None = None) -> Log:
+    """Read a request log of any known format.
 
-    Raises DeclarationProblems with every kind of fault in the file, under the name ``shown_as`` (``path`` if None): no row is dropped.
+    Raises DeclarationProblems, under the name ``shown_as`` (``path`` if None), for a file that cannot be read as a whole, and with
+    ``on_invalid: reject`` for every kind of fault in its rows.
     The log that was read last is remembered, since the command reads it once to check it and once to evaluate it.
     """
-    name = shown_as or str(path)
+    file = LogFile(path, shown_as or str(path))
     try:
-        version = _version(path, format)
-        if version in _last:
-            return _last[version]
-        data = path.read_bytes()
+        state = path.stat()
     except OSError as error:
-        raise DeclarationProblems(
-            [_problem(name, f"cannot be read: {(error.strerror or 'unreadable').lower()}")]
-        ) from None
-    log = _read(data, _chosen(format, data, name), name)
-    _last.clear()
-    if time.time_ns() - version.mtime_ns > _SETTLED_AFTER_NS:
+        raise file.refused(f"cannot be read: {(error.strerror or 'unreadable').lower()}") from None
+    version = _Version(path.resolve(), state.st_size, state.st_mtime_ns, options)
+    if version not in _last:
+        log = _read(file, chosen_format(file, options.format), options)
+        _last.clear()
+        if time.time_ns() - version.mtime_ns <= _SETTLED_AFTER_NS:
+            return log
         _last[version] = log
-    return log
+    return _last[version]
 
 
-def requests_sha256(frame: pl.DataFrame) -> str:
-    """Digest of a :class:`Requests` frame: the same for the same requests, whatever file and format they came from.
-
-    SHA-256 (hex) of a domain tag and the little-endian 64-bit integers of arrivals, prompts and outputs, column after column.
-    """
-    digest = hashlib.sha256(_DIGEST_TAG)
-    for name in Requests.to_schema().columns:
-        for rows in frame[name].to_frame().iter_slices(_ROWS_PER_UPDATE):
-            numbers = array("q", rows[name].to_list())
-            if sys.byteorder == "big":
-                numbers.byteswap()
-            digest.update(numbers)
-    return digest.hexdigest()
-
-
-def _version(path: Path, format_name: str | None) -> _Version:
-    state = path.stat()
-    return _Version(path.resolve(), state.st_size, state.st_mtime_ns, format_name)
-
-
-def _chosen(name: str | None, data: bytes, shown_as: str) -> TraceFormat:
-    """The format called ``name``, or the one that the first line shows."""
-    known = "; ".join(f"{one.name} ({one.expects})" for one in FORMATS.values())
+def chosen_format(file: LogFile, name: str | None) -> TraceFormat:
+    """The format called ``name``, or the one that the beginning of the file shows."""
     if name is not None:
         if name not in FORMATS:
-            raise DeclarationProblems([_problem(shown_as, f"unknown trace format; known formats: {known}")])
+            raise file.refused(f"unknown trace format; known formats: {_known()}")
         return FORMATS[name]
-    if not data.strip():
-        raise DeclarationProblems([_problem(shown_as, "the file is empty; expected a request log")])
-    header = first_line(data)
     for one in FORMATS.values():
-        if one.detect(header):
+        if one.detect(file.head):
             return one
-    found = f"the format is not recognised from the first line, which has {describe_header(header_names(header))}"
-    raise DeclarationProblems([_problem(shown_as, f"{found}; known formats: {known}")])
-
-
-def _read(data: bytes, chosen: TraceFormat, shown_as: str) -> RequestLog:
-    if not data.strip():
-        raise DeclarationProblems([_problem(shown_as, "the file is empty; expected a request log")])
-    raw = chosen.read(data, shown_as)
-    reason = _no_rate(raw)
-    if reason:
-        raise DeclarationProblems(
-            [_problem(shown_as, f"{reason}; expected two or more requests at different times, so that there is a rate")]
-        )
-    since_first = (pl.col("timestamp_ns") - pl.col("timestamp_ns").min()).alias("arrival_ns")
-    tokens = pl.col("prompt_tokens", "output_tokens").cast(pl.Int32)
-    requests = raw.select(since_first, tokens, cached_prompt_tokens=pl.lit(0, pl.Int32)).select(
-        list(Requests.to_schema().columns)
+    raise file.refused(
+        f"the format is not recognised from {_beginning(file)}; known formats: {_known()}", _delimiter_hint(file)
     )
-    requests = requests.sort(requests.columns)
-    return RequestLog(Requests.validate(requests), chosen.name, rows_read=raw.height)
 
 
-def _no_rate(raw: pl.DataFrame) -> str | None:
-    if raw.height == 0:
-        return "a header and no rows"
-    if raw.height == 1:
-        return "a single request"
-    if raw["timestamp_ns"].n_unique() == 1:
-        return f"{raw.height} requests that all arrive at one instant"
+def _known() -> str:
+    return "; ".join(f"{one.name} ({one.expects})" for one in FORMATS.values())
+
+
+def _beginning(file: LogFile) -> str:
+    if file.head.is_parquet:
+        return "the columns of the Parquet file"
+    if file.head.is_document:
+        return "the JSON document"
+    if file.head.record is not None:
+        return "the first record"
+    return f"the first line, which has {describe_header(list(file.head.names))}"
+
+
+def _delimiter_hint(file: LogFile) -> str | None:
+    line = file.head.line
+    if file.head.record is None and "," not in line:
+        for delimiter, name in (("\t", "tabs"), (";", "semicolons"), ("|", "vertical bars")):
+            if line.count(delimiter) >= 2:
+                return f"are the fields separated by {name}? expected commas"
+    if describe_header(list(file.head.names)) == "no column names" and "," in line:
+        return "is the header line missing? put the column names on the first line"
     return None
 
 
-def _problem(file: str, message: str) -> Problem:
-    return Problem(file, 1, 1, "", message)
+def _read(file: LogFile, chosen: TraceFormat, options: LogOptions) -> Log:
+    _ = file.head  # an empty file is refused whatever its format
+    reading = Reading(options.reading)
+    parts = list(_checked(chosen.read(file, reading), chosen, options, reading))
+    problems = _clock_problems(file, reading)
+    if options.on_invalid == "reject":
+        problems += reading.faults.problems(file.shown_as)
+    if problems:
+        raise DeclarationProblems(problems)
+    rows = pl.concat(parts) if parts else pl.DataFrame()
+    if rows.is_empty():
+        invalid = f", all {reading.faults.total} rows are invalid" if reading.faults else ""
+        raise file.refused(f"no requests{invalid}; expected a request log with rows")
+    rows, unsorted = _in_order(file, rows.rechunk())
+    warnings = (*reading.notes, *doubts(rows, unsorted))
+    return Log(rows, chosen.name, chosen.block_tokens, reading.faults, tuple(reading.steps), warnings)
+
+
+def _checked(
+    parts: Iterator[pl.DataFrame], chosen: TraceFormat, options: LogOptions, reading: Reading
+) -> Iterator[pl.DataFrame]:
+    """The frames of a format without the rows that no cohort can hold, token counts in 32 bits."""
+    limits = [(Fault(faults.ABOVE_CONTEXT), _above(options.context_tokens))] if options.context_tokens else []
+    if chosen.block_tokens:
+        limits.append((Fault(faults.WRONG_BLOCKS, "hash_ids", "hash_ids"), _wrong_blocks(chosen.block_tokens)))
+    for part in parts:
+        tests = (
+            [*limits, (Fault(faults.CACHED_WHOLE, "cached_prompt_tokens"), _cached_above())]
+            if "cached_prompt_tokens" in part
+            else limits
+        )
+        for fault, wrong in tests:
+            rows = part.filter(wrong)["row"]
+            if not rows.is_empty():
+                reading.faults.add_all(fault, rows.len(), rows.head(faults.FIRST_ROWS).to_list())
+                part = part.filter(~wrong)
+        counts = pl.col("^.*tokens$").cast(pl.Int32)
+        yield part.drop("row").with_columns(counts)
+
+
+def _above(context_tokens: int) -> pl.Expr:
+    return pl.col("prompt_tokens") + pl.col("output_tokens") > context_tokens
+
+
+def _wrong_blocks(block_tokens: int) -> pl.Expr:
+    """Rows whose hashes are not one per started block of the prompt; rows without any hash say nothing of their blocks."""
+    blocks = pl.col("hash_ids").list.len().cast(pl.Int64)
+    return (blocks > 0) & (blocks != (pl.col("prompt_tokens") + (block_tokens - 1)) // block_tokens)
+
+
+def _cached_above() -> pl.Expr:
+    return pl.col("cached_prompt_tokens") > pl.col("prompt_tokens")
+
+
+def _clock_problems(file: LogFile, reading: Reading) -> list[Problem]:
+    """Timestamps with a UTC offset and without one cannot be put in order."""
+    if not (reading.rows_naive and reading.rows_with_offset):
+        return []
+    (fault, with_offset), (_, naive) = _first(reading.rows_with_offset), _first(reading.rows_naive)
+    counted = [
+        faults.count_and_rows(rows.total, first)
+        for rows, first in ((reading.rows_with_offset, with_offset), (reading.rows_naive, naive))
+    ]
+    message = (
+        f"timestamps with a UTC offset {counted[0]} and without one {counted[1]}; expected all or none to state it"
+    )
+    return [Problem(file.shown_as, max(with_offset[0], naive[0]), 1, fault.column, message)]
+
+
+def _first(rows: RowFaults) -> tuple[Fault, list[int]]:
+    return next(iter(rows.rows.items()))
+
+
+def _in_order(file: LogFile, rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Rows sorted by time from the first arrival on, and how many came before the row above them."""
+    if "timestamp_ns" not in rows.columns:
+        return rows, 0
+    first, last = rows["timestamp_ns"].min(), rows["timestamp_ns"].max()
+    assert isinstance(first, int)
+    assert isinstance(last, int)
+    if last - first >= _LONGEST_SPAN_NS:
+        raise file.refused("timestamps that lie more than 146 years apart; expected one log", row=2)
+    rows = rows.with_columns(pl.col("timestamp_ns") - first)
+    unsorted = int((rows["timestamp_ns"].diff() < 0).sum())
+    return (rows.sort("timestamp_ns", maintain_order=True) if unsorted else rows), unsorted

@@ -47,17 +47,26 @@ def bucket_labels(edges: Sequence[int]) -> list[str]:
     return [f"[{low},{high})" for low, high in zip(ends, [*edges, "inf"], strict=True)]
 
 
-def bucket_frame(requests: pl.DataFrame, edges: Sequence[int]) -> pl.DataFrame:
-    """The :class:`Buckets` of a :class:`Requests` frame: all requests, then each range of prompt tokens that holds any."""
+def bucket_frame(
+    requests: pl.DataFrame, edges: Sequence[int], *, kind: str = "open", rate_rps: float | None = None
+) -> pl.DataFrame:
+    """The :class:`Buckets` of a :class:`Requests` frame: all requests, then each range of prompt tokens that holds any.
+
+    The rate is the log's in an ``open`` cohort, else ``rate_rps`` times the bucket's share (None in a closed loop).
+    """
     labels, prompts, outputs = bucket_labels(edges), _prompts(requests, edges), _outputs(requests, edges)
-    span_ns = _span_ns(requests)
+    is_open = kind == "open"
+    span_ns = _span_ns(requests) if is_open else 0
     rows = []
     for place in (None, *sorted(outputs)):
         sums = _sums(prompts, outputs, place)
-        arrivals = requests["arrival_ns"] if place is None else _arrivals(requests, edges, place)
-        rate = rounded_ratio((requests.height - 1) * NS_PER_S * sums.requests, span_ns * requests.height)
+        rate, scv = rate_rps and significant(rate_rps * sums.requests / requests.height, WORKLOAD_DIGITS), None
+        if is_open:
+            arrivals = requests["arrival_ns"] if place is None else _arrivals(requests, edges, place)
+            rate = rounded_ratio((requests.height - 1) * NS_PER_S * sums.requests, span_ns * requests.height)
+            scv = arrival_scv(arrivals)
         label = ALL if place is None else labels[place]
-        rows.append({"bucket": label, "rate_rps": rate, "arrival_scv": arrival_scv(arrivals)} | sums.figures())
+        rows.append({"bucket": label, "rate_rps": rate, "arrival_scv": scv} | sums.figures())
     return Buckets.validate(_frame(rows, Buckets))
 
 
@@ -95,8 +104,10 @@ def stratum_frame(requests: pl.DataFrame, edges: Sequence[int]) -> pl.DataFrame:
     return Strata.validate(_frame(rows, Strata))
 
 
-def window_frame(requests: pl.DataFrame, edges: Sequence[int]) -> pl.DataFrame:
-    """The :class:`Windows` of a :class:`Requests` frame: all requests, then each bucket that holds any."""
+def window_frame(requests: pl.DataFrame, edges: Sequence[int], *, kind: str = "open") -> pl.DataFrame:
+    """The :class:`Windows` of a :class:`Requests` frame: all requests, then each bucket that holds any; none unless ``open``."""
+    if kind != "open":
+        return Windows.validate(_frame([], Windows))
     labels, span_ns = bucket_labels(edges), _span_ns(requests)
     groups = [(ALL, requests["arrival_ns"])]
     groups += [(label, _arrivals(requests, edges, place)) for place, label in enumerate(labels)]
@@ -195,7 +206,8 @@ class _Sums:
             "prompt_output_mean": self.po,
             "multi_token_share": self.multi_token,
         }
-        return {name: rounded_ratio(total, self.requests) for name, total in means.items()} | {
+        figures: dict[str, object] = {name: rounded_ratio(total, self.requests) for name, total in means.items()}
+        return figures | {
             "requests": self.requests,
             "prompt_tokens_max": self.p_max,
             "uncached_tokens_max": self.u_max,

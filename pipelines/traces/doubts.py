@@ -1,0 +1,105 @@
+"""What is doubtful about a log that can be read: said, never mended."""
+
+import numpy as np
+import polars as pl
+
+from pipelines.traces.timestamps import NS_PER_S
+
+_DAY_S = 86_400
+_FEWEST_ROWS = 50
+"""Below this, a log is too short to say what is usual."""
+
+_TIED_SHARE = 0.05
+_FAST_RPS, _FAST_WITHIN_S = 300, 60
+_SLOW_RPS, _SLOW_BEYOND_DAYS = 0.02, 30
+_LONG_DAYS = 366
+"""Logs of LLM serving that are public reach 70 requests a second over a week, and four months at one request in four seconds."""
+
+
+def doubts(rows: pl.DataFrame, unsorted: int) -> list[str]:
+    """Sentences about the order, the unit and the ties of ``timestamp_ns``, sorted; none about a log without arrivals."""
+    if "timestamp_ns" not in rows.columns:
+        return []
+    found = []
+    if unsorted:
+        found.append(f"{_count(unsorted, 'row comes', 'rows come')} before the row above; the log was sorted by time")
+    unit = unit_doubt(rows.height, int(rows["timestamp_ns"][-1]))
+    if unit:
+        found.append(unit)
+    ties = tie_doubt(rows["timestamp_ns"])
+    if ties:
+        found.append(ties)
+    return found
+
+
+def unit_doubt(requests: int, span_ns: int) -> str | None:
+    """Whether a span looks like that of a log whose timestamps were taken in a wrong unit.
+
+    >>> unit_doubt(8819, 3_436_000_000)[:58]
+    '8,819 requests within 3.436 s are 2,567 requests/s: is the'
+    """
+    if requests < _FEWEST_ROWS or span_ns == 0:
+        return None
+    span_s = span_ns / NS_PER_S
+    rate = requests / span_s
+    if rate >= _FAST_RPS and span_s < _FAST_WITHIN_S:
+        return (
+            f"{requests:,} requests within {span_s:.4g} s are {rate:,.0f} requests/s: is the unit of the timestamps right? "
+            f"Read as a unit a thousand times longer (s where ms were read), they would be {rate / 1000:.3g} requests/s "
+            f"over {_span(span_s * 1000)}"
+        )
+    if span_s > _LONG_DAYS * _DAY_S or (rate < _SLOW_RPS and span_s > _SLOW_BEYOND_DAYS * _DAY_S):
+        return (
+            f"{requests:,} requests over {_span(span_s)} are {rate:.3g} requests/s: is the unit of the timestamps right? "
+            f"Read as a unit a thousand times shorter (ms where s were read), they would be {rate * 1000:.3g} requests/s "
+            f"over {_span(span_s / 1000)}"
+        )
+    return None
+
+
+def tie_doubt(timestamp_ns: pl.Series) -> str | None:
+    """Whether requests share timestamps because the clock that wrote them ticks slowly.
+
+    >>> tie_doubt(pl.Series([0, 0, 1, 1, 1, 2] * 10).sort() * 10**9)[:55]
+    '60 of 60 requests share their timestamp with another; t'
+    """
+    if timestamp_ns.len() < _FEWEST_ROWS:
+        return None
+    same = timestamp_ns.diff() == 0
+    if same.sum() < _TIED_SHARE * timestamp_ns.len():
+        return None
+    distinct = timestamp_ns.filter(~same.fill_null(value=False))
+    shared = int((same.fill_null(value=False) | same.shift(-1).fill_null(value=False)).sum())
+    tick = tick_ns(distinct)
+    return (
+        f"{shared:,} of {timestamp_ns.len():,} requests share their timestamp with another; timestamps lie {_span(tick / NS_PER_S)} apart. "
+        f"If they came one after the other, not at once, spread_ties: {_span(tick / NS_PER_S)} places them evenly within it"
+    )
+
+
+def tick_ns(distinct: pl.Series) -> int:
+    """The step of the clock behind sorted distinct timestamps, in ns: the greatest common divisor of their distances, or their median.
+
+    The divisor where it is over a millisecond: below, distances that are not multiples of anything are no ticks.
+    """
+    distances = distinct.diff().drop_nulls().to_numpy()
+    if distances.size == 0:
+        return NS_PER_S
+    common = int(np.gcd.reduce(distances))
+    return common if common > NS_PER_S // 1000 else int(np.median(distances))
+
+
+def _span(seconds: float) -> str:
+    """A length of time as people say it.
+
+    >>> _span(1.0), _span(0.003), _span(10_800), _span(1_080_000)
+    ('1 s', '3 ms', '3 h', '12.5 days')
+    """
+    for unit, length in (("days", _DAY_S), ("h", 3600), ("min", 60), ("s", 1), ("ms", 1e-3)):
+        if seconds >= length * (1 if unit in ("s", "ms") else 2):
+            return f"{seconds / length:.4g} {unit}"
+    return f"{seconds * 1e6:.4g} us"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

@@ -1,0 +1,1 @@
+"""One module per known format of request logs."""

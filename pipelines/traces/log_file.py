@@ -1,0 +1,173 @@
+"""A request log on disk: decompressed as it is read, in blocks that end where a line ends."""
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+import zstandard
+
+from pipelines.declarations.problems import DeclarationProblems, Problem
+from pipelines.traces.header import header_names
+
+BLOCK_BYTES = 8 << 20
+LONGEST_LINE_BYTES = 1 << 28
+
+_READ_BYTES = 1 << 20
+_GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+
+
+class Block(NamedTuple):
+    """Whole lines of a log; ``first_row`` is the line number of the first, ``is_last`` says that the file ends here."""
+
+    first_row: int
+    data: bytes
+    is_last: bool
+
+
+@dataclass(frozen=True)
+class Head:
+    """How a log begins: its first line that is not blank, as text, as column names, and as a JSON record if it is one."""
+
+    line: str
+    names: tuple[str, ...]
+    record: dict[str, object] | None
+    is_parquet: bool = False
+    is_document: bool = False  # one JSON object over many lines
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """The log at ``path``; ``shown_as`` is its name in messages. Every method raises DeclarationProblems where it cannot be read."""
+
+    path: Path
+    shown_as: str
+
+    @cached_property
+    def head(self) -> Head:
+        """How the log begins; DeclarationProblems if it is empty."""
+        chunks = self._chunks()
+        start = b""
+        for chunk in chunks:
+            start += chunk
+            if start.startswith(_PARQUET):
+                return Head("", (), None, is_parquet=True)
+            if start.startswith(_UTF16) or b"\x00" in start[:64]:
+                hint = "convert the file to UTF-8, for example with iconv -f UTF-16 -t UTF-8"
+                raise self.refused("not a text file in UTF-8; expected CSV, JSONL or Parquet", hint)
+            line = _first_line(start)
+            if line is not None or len(start) > LONGEST_LINE_BYTES:
+                break
+        text = (line if line is not None else start.strip()).decode(errors="replace")
+        if not text:
+            raise self.refused("the file is empty; expected a request log")
+        record = _record(text)
+        is_document = record is None and text.lstrip().startswith("{")
+        return Head(text, tuple(header_names(text)) if record is None else (), record, is_document=is_document)
+
+    def blocks(self) -> Iterator[Block]:
+        """The log in order, about :data:`BLOCK_BYTES` at a time, without a byte order mark; CR ends a line where no LF does."""
+        row, rest = 1, b""
+        lone_cr = None
+        pending: bytes | None = None
+        for chunk in self._chunks():
+            rest += chunk
+            if len(rest) < BLOCK_BYTES:
+                continue
+            if lone_cr is None:
+                rest = rest.removeprefix(_BOM)
+                lone_cr = b"\n" not in rest and b"\r" in rest
+            rest = rest.replace(b"\r", b"\n") if lone_cr else rest
+            cut = rest.rfind(b"\n") + 1
+            if cut == 0 and len(rest) > LONGEST_LINE_BYTES:
+                raise self.refused(f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB; expected one request a line")
+            if cut:
+                if pending:
+                    yield Block(row, pending, False)
+                    row += pending.count(b"\n")
+                pending, rest = rest[:cut], rest[cut:]
+        if lone_cr is None:
+            rest = rest.removeprefix(_BOM)
+            lone_cr = b"\n" not in rest and b"\r" in rest
+        rest = rest.replace(b"\r", b"\n") if lone_cr else rest
+        if pending and rest:
+            yield Block(row, pending, False)
+            row, pending = row + pending.count(b"\n"), rest
+        last = pending or rest
+        if last:
+            yield Block(row, last, True)
+
+    def read_all(self) -> bytes:
+        """The whole log without its byte order mark."""
+        return b"".join(self._chunks()).removeprefix(_BOM)
+
+    def refused(self, message: str, hint: str | None = None, *, row: int = 1, column: str = "") -> DeclarationProblems:
+        """The error that says what is wrong with the file as a whole."""
+        return DeclarationProblems([Problem(self.shown_as, row, 1, column, message, hint)])
+
+    def _chunks(self) -> Iterator[bytes]:
+        """The decompressed content, a piece at a time."""
+        try:
+            with self.path.open("rb") as file:
+                magic = file.read(4)
+            if magic.startswith(_GZIP):
+                yield from _gunzipped(self.path)
+            elif magic == _ZSTD:
+                yield from _unzstd(self.path)
+            else:
+                with self.path.open("rb") as file:
+                    while chunk := file.read(_READ_BYTES):
+                        yield chunk
+        except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError):
+            hint = "was the file copied to its end?"
+            raise self.refused(
+                "compressed data that is cut off or damaged; expected a whole gzip or zstd file", hint
+            ) from None
+        except OSError as error:
+            raise self.refused(f"cannot be read: {(error.strerror or 'unreadable').lower()}") from None
+
+
+def _gunzipped(path: Path) -> Iterator[bytes]:
+    with gzip.open(path) as file:
+        while chunk := file.read(_READ_BYTES):
+            yield chunk
+
+
+def _unzstd(path: Path) -> Iterator[bytes]:
+    """All frames of a file. A stream reader would end quietly where the last frame is cut off."""
+    frame, given = zstandard.ZstdDecompressor().decompressobj(), False
+    with path.open("rb") as file:
+        while chunk := file.read(_READ_BYTES):
+            while chunk:
+                if frame.eof:
+                    frame, given = zstandard.ZstdDecompressor().decompressobj(), False
+                given = True
+                out = frame.decompress(chunk)
+                if out:
+                    yield out
+                chunk = frame.unused_data if frame.eof else b""
+    if given and not frame.eof:
+        raise EOFError
+
+
+def _first_line(start: bytes) -> bytes | None:
+    """The first line with anything on it, without its end; None while none is complete."""
+    text = start.removeprefix(_BOM).lstrip(b"\r\n \t")
+    ends = [place for place in (text.find(b"\n"), text.find(b"\r")) if place >= 0]
+    return text[: min(ends)].rstrip() if ends else None
+
+
+def _record(text: str) -> dict[str, object] | None:
+    if not text.startswith("{"):
+        return None
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None

@@ -1,0 +1,52 @@
+"""Token counts as logs write them."""
+
+import re
+
+from pipelines.frames.requests import MAX_TOKENS
+from pipelines.traces import faults
+from pipelines.traces.faults import Kind
+
+_WHOLE = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]+)(\.0*)?")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_LONGEST_COUNT = len(str(MAX_TOKENS))
+
+
+def count_of_text(text: str, *, least: int = 1) -> int | Kind:
+    """A token count written as text, or what is wrong with it.
+
+    >>> count_of_text("0128"), count_of_text("12.0"), count_of_text("12.5").code, count_of_text("-3").code
+    (128, 12, 'not_whole', 'negative')
+    """
+    found = _WHOLE.fullmatch(text)
+    if found is None:
+        if not text:
+            return faults.EMPTY_TOKENS
+        return faults.NOT_WHOLE if _DECIMAL.fullmatch(text) else faults.NOT_A_NUMBER
+    if len(found["digits"]) > _LONGEST_COUNT:
+        return faults.NEGATIVE_TOKENS if found["sign"] == "-" else faults.TOO_MANY_TOKENS
+    return _within(-int(found["digits"]) if found["sign"] == "-" else int(found["digits"]), least)
+
+
+def token_count(value: object, *, least: int = 1) -> int | Kind:
+    """A token count of a JSON value, or what is wrong with it; a number written as text, as some exporters do, is one.
+
+    >>> token_count(12), token_count(12.0), token_count("7"), token_count(1.5).code, token_count(None).code
+    (12, 12, 7, 'not_whole', 'empty')
+    """
+    if isinstance(value, str):
+        return count_of_text(value.strip(), least=least)
+    if value is None:
+        return faults.EMPTY_TOKENS
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return faults.NOT_A_NUMBER
+    if isinstance(value, float) and not value.is_integer():
+        return faults.NEGATIVE_TOKENS if value < 0 else faults.NOT_WHOLE
+    return _within(int(value), least)
+
+
+def _within(count: int, least: int) -> int | Kind:
+    if count < 0:
+        return faults.NEGATIVE_TOKENS
+    if count < least:
+        return faults.ZERO_TOKENS
+    return count if count <= MAX_TOKENS else faults.TOO_MANY_TOKENS
