@@ -3,16 +3,28 @@
 import os
 import stat
 from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
-from pipelines.declarations.documents import Document, read_documents
+from pipelines.declarations.documents import Document, optional_text, read_documents
+from pipelines.declarations.places import meant_cohort
 from pipelines.declarations.problems import Problem, show
 from pipelines.declarations.quantities import QUANTITIES, Quantity, Reading, Readings, read_quantities
 from pipelines.declarations.relations import related_problems
+from pipelines.declarations.request_relations import request_problems
+from pipelines.declarations.requests import (
+    RequestNumbers,
+    bucket_edges,
+    prefix_cache,
+    read_request_numbers,
+    request_classes,
+    request_slice,
+    trace_source,
+)
 from pipelines.declarations.schema import schema_problems, without_repeats
 from pipelines.declarations.text import reason
-from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES, Cohort, Input, Slice, TraceSource
+from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES, Cohort, Input
 
 EXPECTED = "a cohort (kind: Cohort)"
 DEFAULT_NOTE = "not declared: default"
@@ -21,23 +33,26 @@ DEFAULT_NOTE = "not declared: default"
 def read_cohort(path: str | os.PathLike[str]) -> tuple[Cohort | None, Document | None, list[Problem]]:
     """The cohort at ``path`` (its file or directory) with its document, or None and the problems."""
     file = Path(path)
-    if file.is_dir():
+    if os.path.isdir(file):
         file = file / "cohort.yaml"
     documents, problems = read_documents(file, EXPECTED)
     if not documents:
-        return None, None, problems
+        hint = None if os.path.exists(file) else meant_cohort(Path(path))
+        return None, None, [replace(problem, hint=problem.hint or hint) for problem in problems]
     document = documents[0]
     for extra in documents[1:]:
         problems.append(extra.problem((), "a second document; expected one cohort in a file"))
     readings, numbers = read_quantities(document)
-    meaning = [*numbers, *related_problems(document, readings), *_trace_problems(document, file.parent)]
+    of_requests, more_numbers = read_request_numbers(document)
+    related = [*related_problems(document, readings), *request_problems(document, of_requests)]
+    meaning = [*numbers, *more_numbers, *related, *_trace_problems(document, file.parent)]
     structure = schema_problems(document, "cohort.v1")
     if document.get("kind") in RULE_KINDS:  # a rules file in place of a cohort is one mistake, not fifty
         structure, meaning = [problem for problem in structure if problem.path == "kind"], []
     problems += without_repeats(document, meaning, structure)
     if problems:
         return None, document, problems
-    return _cohort(document, readings, file.parent), document, []
+    return _cohort(document, readings, of_requests, file.parent), document, []
 
 
 def _trace_problems(document: Document, directory: Path) -> Iterator[Problem]:
@@ -60,53 +75,42 @@ def _trace_problems(document: Document, directory: Path) -> Iterator[Problem]:
         yield document.problem(path, f"{show(name)} cannot be read: {reason(error)}; {expected}")
 
 
-def _cohort(document: Document, readings: Readings, directory: Path) -> Cohort:
-    trace = document.mapping("requests.trace")
-    edges = document.get("requests.bucket_edges_tokens")
-    description = document.get("metadata.description")
+def _cohort(document: Document, readings: Readings, of_requests: RequestNumbers, directory: Path) -> Cohort:
     return Cohort(
         name=str(document.get("metadata.name")),
         title=str(document.get("metadata.title")),
-        description=None if description is None else str(description),
+        description=optional_text(document.mapping("metadata"), "description"),
         model_name=str(document.get("model.name")),
         directory=directory,
-        trace=TraceSource(
-            file=directory / str(trace["file"]),
-            format=_text(trace, "format"),
-            provenance=str(trace["provenance"]),
-            source=_text(trace, "source"),
-            note=_text(trace, "note"),
-        ),
-        classes=None,
-        slice=Slice(),
-        prefix_cache=None,
-        bucket_edges_tokens=tuple(int(edge) for edge in edges) if isinstance(edges, list) else (),
+        trace=trace_source(document, of_requests, directory),
+        classes=request_classes(document),
+        slice=request_slice(document, of_requests),
+        prefix_cache=prefix_cache(document),
+        bucket_edges_tokens=bucket_edges(document),
         inputs=tuple(_inputs(document, readings)),
     )
 
 
-def _text(mapping: dict[str, object], key: str) -> str | None:
-    value = mapping.get(key)
-    return None if value is None else str(value)
-
-
 def _inputs(document: Document, readings: Readings) -> Iterator[Input]:
-    disaggregated = document.has("topologies.disaggregated")
+    hidden = {
+        "network": not document.has("topologies.disaggregated"),
+        "requests": not document.has("requests.arrivals"),
+    }
     for quantity in QUANTITIES:
-        if quantity.block == "network" and not disaggregated:
+        if hidden.get(quantity.block):
             continue
         if quantity.form == "knob":
             value = _knob(document, quantity.path)
             if value:
                 yield _input(quantity, value, {})
-        elif document.has(quantity.path):
+        elif document.has(quantity.place):
             yield _declared(document, quantity, readings)
         elif quantity.default is not None:
             yield _input(quantity, quantity.default, {"note": DEFAULT_NOTE})
 
 
 def _declared(document: Document, quantity: Quantity, readings: Readings) -> Input:
-    about = {"quantity": quantity.path, "block": quantity.block}.get(quantity.form)
+    about = {"quantity": quantity.place, "block": quantity.block}.get(quantity.form)
     said = document.mapping(about) if about else {}
     if quantity.unit == "text":
         return _input(quantity, str(document.get(quantity.path)), said)
@@ -127,9 +131,9 @@ def _input(
         low=low,
         high=high,
         conservative=value if hurting is None else hurting,
-        provenance=_text(said, "provenance") or "supplied",
-        source=_text(said, "source"),
-        note=_text(said, "note"),
+        provenance=optional_text(said, "provenance") or "supplied",
+        source=optional_text(said, "source"),
+        note=optional_text(said, "note"),
     )
 
 

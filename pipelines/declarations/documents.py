@@ -271,6 +271,19 @@ def _mark(node: yaml.Node) -> Mark:
     return Mark(mark.line + 1, mark.column + 1)
 
 
+def whole(value: object) -> int | None:
+    """A whole number, however it is written (2 or 2.0); None for anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == int(value):
+        return int(value)
+    return None
+
+
+def optional_text(mapping: Mapping[str, object], key: str) -> str | None:
+    """The value of ``key`` as text; None where it is not declared."""
+    value = mapping.get(key)
+    return None if value is None else str(value)
+
+
 def texts(value: object) -> Sequence[str]:
     """The text items of a list; none where it is not a list."""
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from pipelines.declarations.bundled import bundled
+from pipelines.declarations.problems import DeclarationProblems, Problem, did_you_mean
 
 
 def project_directory() -> Path:
@@ -24,13 +25,25 @@ def cohorts_directory() -> Path:
 
 
 def cohort_path(name_or_path: str) -> Path:
-    """The cohort that a person means: a name under ``cohorts/`` if there is one of that name, else a path."""
+    """The cohort that a person means: a name under ``cohorts/`` if there is one of that name, else a path.
+
+    DeclarationProblems where nothing is named: an empty path would silently be the current directory.
+    """
+    if not name_or_path.strip():
+        raise DeclarationProblems([Problem("COHORT", 1, 1, "", "is empty; expected the name or the path of a cohort")])
     named = cohorts_directory() / name_or_path
     try:
         is_named = "/" not in name_or_path and (named / "cohort.yaml").is_file()
     except OSError:
         is_named = False
     return _as_seen(named) if is_named else Path(name_or_path)
+
+
+def meant_cohort(path: Path) -> str | None:
+    """The hint that names the cohort under ``cohorts/`` which a name that leads nowhere was probably meant to be."""
+    if path.name != str(path):
+        return None
+    return did_you_mean(path.name, sorted(place.parent.name for place in cohorts_directory().glob("*/cohort.yaml")))
 
 
 def rules_directory() -> Path:

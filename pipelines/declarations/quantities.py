@@ -23,6 +23,12 @@ class Quantity:
     domain: Domain = "positive"
     hurts: Literal["low", "high"] | None = None
     default: float | int | str | None = None
+    declared_at: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it is written in a cohort: at its path, unless ``declared_at`` says otherwise."""
+        return self.declared_at or self.path
 
     @property
     def block(self) -> str:
@@ -31,6 +37,13 @@ class Quantity:
 
 
 QUANTITIES: tuple[Quantity, ...] = (
+    Quantity("requests.rate", "requests/s", "quantity", "positive", "high", declared_at="requests.arrivals.rate"),
+    Quantity(
+        "requests.concurrency", "count", "quantity", "positive", "high", declared_at="requests.arrivals.concurrency"
+    ),
+    Quantity(
+        "requests.arrival_scv", "ratio", "quantity", "not_negative", "high", 1.0, declared_at="requests.arrivals.scv"
+    ),
     Quantity("model.layers", "count", "block"),
     Quantity("model.kv_heads", "count", "block"),
     Quantity("model.head_dim", "count", "block"),
@@ -43,6 +56,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("service.prefill.tokens_per_second", "tokens/s", "quantity", "positive", "low"),
     Quantity("service.prefill.overhead", "s", "quantity", "not_negative", "high"),
     Quantity("service.prefill.seconds_per_token_squared", "s/token^2", "quantity", "not_negative", "high", 0.0),
+    Quantity("service.prefill.prefix_hit_ratio", "ratio", "quantity", "below_one", "low", 0.0),
     Quantity("service.prefill.utilization_ceiling", "ratio", "quantity", "share", "low"),
     Quantity("service.prefill.peak_tokens_per_second", "tokens/s", "quantity"),
     Quantity("service.decode.discipline", "text", "word"),
@@ -105,7 +119,7 @@ def read_quantities(document: Document) -> tuple[Readings, list[Problem]]:
         if quantity.unit == "text":
             continue
         if quantity.form == "block":
-            value = _number(document, quantity, quantity.path, problems)
+            value = _number(document, quantity, quantity.place, problems)
             reading = Reading(value) if value is not None else None
         else:
             reading = _range(document, quantity, problems)
@@ -128,11 +142,11 @@ def _number(document: Document, quantity: Quantity, path: str, problems: list[Pr
 
 
 def _range(document: Document, quantity: Quantity, problems: list[Problem]) -> Reading | None:
-    ends = [_number(document, quantity, f"{quantity.path}.{end}", problems) for end in ("value", "low", "high")]
+    ends = [_number(document, quantity, f"{quantity.place}.{end}", problems) for end in ("value", "low", "high")]
     value, low, high = ends
     if value is None:
         return None
-    problems += _disorder(document, quantity.path, Reading(value, low, high))
+    problems += _disorder(document, quantity.place, Reading(value, low, high))
     return Reading(value, low, high)
 
 

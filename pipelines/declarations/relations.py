@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from pipelines.declarations.documents import Document
+from pipelines.declarations.documents import Document, whole
 from pipelines.declarations.problems import Problem
 from pipelines.declarations.quantities import Readings
 
@@ -127,12 +127,12 @@ def _ascending(document: Document, path: str, smallest: int, what: str) -> Itera
     listed = document.get(path)
     if not isinstance(listed, list):
         return
-    whole = [(place, int(item)) for place, item in enumerate(listed) if _is_whole(item)]
-    for place, item in whole:
+    counts = [(place, count) for place, item in enumerate(listed) if (count := whole(item)) is not None]
+    for place, item in counts:
         if item < smallest:
             message = f"{item} is no {what}; expected whole tokens, {smallest} or more"
             yield document.problem((*path.split("."), place), message)
-    large = [(place, item) for place, item in whole if item >= smallest]
+    large = [(place, item) for place, item in counts if item >= smallest]
     for (_, before), (place, item) in itertools.pairwise(large):
         if item == before or item in listed[:place]:
             message = f"{item} is listed twice; expected each {what} once, in ascending order"
@@ -140,7 +140,3 @@ def _ascending(document: Document, path: str, smallest: int, what: str) -> Itera
         elif item < before:
             message = f"{item} comes after {before}; expected ascending order"
             yield document.problem((*path.split("."), place), message)
-
-
-def _is_whole(item: object) -> bool:
-    return isinstance(item, int | float) and not isinstance(item, bool) and item == int(item)

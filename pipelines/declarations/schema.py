@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator, ValidationError
 from pipelines.declarations.bundled import bundled
 from pipelines.declarations.documents import Document
 from pipelines.declarations.problems import Problem, Where, did_you_mean, show
+from pipelines.declarations.units import NICKNAMES
 
 _KINDS = {
     "object": "a mapping",
@@ -21,7 +22,12 @@ _KINDS = {
     "boolean": "true or false",
     "null": "nothing",
 }
-_OPERATORS = {"<=": "lte", "<": "lt", ">=": "gte", ">": "gt", "le": "lte", "ge": "gte"}
+_OTHER_WORDS = {
+    **{"<=": "lte", "<": "lt", ">=": "gte", ">": "gt", "le": "lte", "ge": "gte"},
+    **NICKNAMES,
+    **dict.fromkeys(("date", "iso", "iso8601", "iso-8601", "rfc3339", "timestamp"), "datetime"),
+}
+"""What people write for a listed word that does not look like it."""
 _SIMPLE = re.compile(r"[\w.%/ +-]{1,40}")
 
 
@@ -92,9 +98,9 @@ def _choice(found: str, instance: object, options: list[str], comment: str | Non
     if instance == "derived" and "observed" in options:
         return "derived is written by the planner only; expected observed or supplied", None
     joined = " or ".join(options) if len(options) < 3 else f"one of {', '.join(options)}"
-    operator = _OPERATORS.get(instance) if isinstance(instance, str) else None
+    meant = _OTHER_WORDS.get(instance) if isinstance(instance, str) else None
     several = options if len(options) > 1 else []
-    hint = f"did you mean {operator}?" if operator in options else did_you_mean(instance, several)
+    hint = f"did you mean {meant}?" if meant in options else did_you_mean(instance, several)
     return f"found {found}; expected {comment or joined}", hint
 
 

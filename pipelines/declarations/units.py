@@ -11,9 +11,9 @@ from typing import Literal
 
 from pipelines.declarations.problems import show
 
-Unit = Literal["s", "B", "B/s", "tokens/s", "s/token", "s/token^2", "ratio", "count", "text"]
-Domain = Literal["positive", "not_negative", "share", "fraction"]
-"""Above 0; 0 or more; above 0 and at most 1; from 0 to 1."""
+Unit = Literal["s", "B", "B/s", "requests/s", "tokens/s", "s/token", "s/token^2", "ratio", "count", "text"]
+Domain = Literal["positive", "not_negative", "share", "fraction", "below_one"]
+"""Above 0; 0 or more; above 0 and at most 1; from 0 to 1; from 0 to 1 without 1 itself."""
 
 _PREFIXES: Mapping[str, Fraction] = {
     "": Fraction(1),
@@ -47,6 +47,10 @@ BANDWIDTHS: Mapping[str, Fraction] = {
     f"{size}{per}": factor for size, factor in {**SIZES, **_BITS}.items() for per in ("/s", "ps")
 }
 
+REQUEST_RATES: Mapping[str, Fraction] = {
+    f"{what}/{per}": 1 / TIMES[per] for what in ("", "req", "requests") for per in ("s", "min", "h")
+}
+
 
 @dataclass(frozen=True)
 class _Dimension:
@@ -65,6 +69,7 @@ _MEASURED: Mapping[str, _Dimension] = {
         "B kB MB GB TB KiB MiB GiB TiB or bit kbit Mbit Gbit Tbit, per second (/s)",
         BANDWIDTHS,
     ),
+    "requests/s": _Dimension("a request rate", "3.2/s", "/s /min /h, or req and requests before them", REQUEST_RATES),
 }
 _BARE: Mapping[str, str] = {
     "tokens/s": "a bare number of tokens per second",
@@ -78,9 +83,10 @@ _OTHER: tuple[tuple[str, Mapping[str, Fraction]], ...] = (
     ("a size", SIZES),
     ("a size in bits", _BITS),
     ("a bandwidth", BANDWIDTHS),
+    ("a request rate", REQUEST_RATES),
     ("a ratio", {"%": Fraction(1, 100)}),
 )
-_NICKNAMES: Mapping[str, str] = {
+NICKNAMES: Mapping[str, str] = {
     **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
     **dict.fromkeys(("msec", "msecs", "millis", "millisecond", "milliseconds"), "ms"),
     **dict.fromkeys(("usec", "micros", "microsecond", "microseconds"), "us"),
@@ -88,6 +94,9 @@ _NICKNAMES: Mapping[str, str] = {
     **dict.fromkeys(("mins", "minute", "minutes"), "min"),
     **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
     **dict.fromkeys(("byte", "bytes"), "B"),
+    **dict.fromkeys(("rps", "qps", "reqs/s", "request/s", "req/sec", "requests/sec", "req/second"), "req/s"),
+    **dict.fromkeys(("/sec", "/second", "1/s", "per second"), "/s"),
+    **dict.fromkeys(("rpm", "request/min", "req/minute", "/minute"), "req/min"),
 }
 
 _WRITTEN = re.compile(
@@ -95,6 +104,9 @@ _WRITTEN = re.compile(
 )
 _GROUPED = re.compile(r"[0-9]+(?:[_, ']+[0-9]+)+")
 _SMALLEST, _LARGEST = Fraction(1, 10**24), Fraction(10**24)
+_LONGEST_NS = 2**63 - 1
+_LONGEST_DECIMAL = 40
+"""Characters of a number that is kept as a fraction: more are no figure that anyone measured."""
 
 
 class QuantityError(ValueError):
@@ -139,9 +151,40 @@ def si(raw: object, unit: Unit) -> float:
     return float(exact(raw, unit))
 
 
+def whole_ns(raw: object, written: str, domain: Domain) -> int:
+    """A time as whole nanoseconds, the unit in which logs count.
+
+    >>> whole_ns("1.5 s", "1.5 s", "positive")
+    1500000000
+    """
+    value = exact(raw, "s", written)
+    within(value, domain, "s", written)
+    nanoseconds = value * 10**9
+    if nanoseconds.denominator != 1:
+        raise QuantityError(f"{written} is not a whole number of nanoseconds; expected one")
+    if nanoseconds > _LONGEST_NS:
+        raise QuantityError(f"{written} is more than 292 years; expected a time that a log can span")
+    return int(nanoseconds)
+
+
+def exact_decimal(raw: int | float, written: str) -> Fraction:
+    """A bare number exactly as it is ``written``: 0.1 is one tenth, not the double nearest to it.
+
+    >>> exact_decimal(0.1, "0.1")
+    Fraction(1, 10)
+    """
+    if raw and not _SMALLEST <= abs(Fraction(raw)) <= _LARGEST:
+        raise QuantityError(f"{written} is out of range; expected a number between 1e-24 and 1e24")
+    if isinstance(raw, int) or not raw:  # a zero may be written with an exponent that no memory holds
+        return Fraction(int(raw))
+    if len(written) > _LONGEST_DECIMAL:
+        raise QuantityError(f"{written} has too many digits; expected at most {_LONGEST_DECIMAL} characters")
+    return Fraction(written)
+
+
 def within(value: Fraction, domain: Domain, unit: Unit, written: str) -> None:
     """Refuse a value outside of its domain."""
-    bounded = domain in ("share", "fraction")
+    bounded = domain in ("share", "fraction", "below_one")
     if value < 0:
         expected = "a ratio from 0 to 1" if bounded else "more than 0" if domain == "positive" else "0 or more"
         raise DomainError(f"{written} is negative; expected {expected}")
@@ -151,6 +194,8 @@ def within(value: Fraction, domain: Domain, unit: Unit, written: str) -> None:
         percentage = unit == "ratio" and "%" not in written and 2 <= value <= 100
         hint = f"{written} is a percentage? write {float(value / 100):.12g} or {written} %" if percentage else None
         raise DomainError(f"{written} is above 1; ratios are from 0 to 1", hint)
+    if domain == "below_one" and value == 1:
+        raise DomainError(f"{written} is the whole; expected a ratio below 1")
 
 
 def _measured(raw: object, unit: Unit, written: str) -> Fraction:
@@ -181,6 +226,8 @@ def _wrong_unit(name: str, unit: Unit, dimension: _Dimension) -> QuantityError:
         hint = f"{name.removesuffix('bit').removesuffix('b')}B is bytes"
     elif other.startswith("a size") and unit == "B/s":
         hint = f"did you mean {name}/s?"
+    elif f"/{name}" in dimension.known:
+        hint = f"did you mean /{name}?"
     return QuantityError(f"{show(name)} is {other}; {expected}", hint)
 
 
@@ -198,8 +245,8 @@ def _meant(name: str, unit: Unit, known: Mapping[str, Fraction]) -> str | None:
         return f"{prefix}B is decimal, {name.upper()}iB is binary"
     if unit == "B" and name.lower() in ("ki", "mi", "gi", "ti"):
         return f"did you mean {name[0].upper()}iB?"
-    if _NICKNAMES.get(name.lower()) in known:
-        return f"did you mean {_NICKNAMES[name.lower()]}?"
+    if NICKNAMES.get(name.lower()) in known:
+        return f"did you mean {NICKNAMES[name.lower()]}?"
     alike = [word for word in known if word.lower() == name.lower()]
     return f"did you mean {alike[0]}?" if len(alike) == 1 else None
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pipelines.declarations import Cohort, DeclarationProblems, Rules, bundled, load_cohort, load_rules
 
 GOOD = Path(__file__).parent / "good"
-LINES = (GOOD / "cohort.yaml").read_text(encoding="utf-8").splitlines()
+COHORTS = [file.read_text(encoding="utf-8").splitlines() for file in sorted(GOOD.glob("*.yaml"))]
 RULES = "---\n".join(
     (bundled("rules") / f"{name}.yaml").read_text(encoding="utf-8") for name in ("latency", "decision")
 )
@@ -91,8 +91,8 @@ def loaded_or_problems(file: Path) -> tuple[Cohort | Rules | None, list[str]]:
         return None, [str(problem) for problem in caught.problems]
 
 
-@given(text=mutated(LINES))
-@settings(max_examples=300)
+@given(text=st.sampled_from(COHORTS).flatmap(mutated))
+@settings(max_examples=500)
 def test_mutated_cohorts(text: str, tmp_path: Path) -> None:
     (tmp_path / "requests.csv").touch()
     only_problems(tmp_path, "cohort.yaml", text.encode("utf-8", "surrogatepass"))

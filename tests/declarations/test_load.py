@@ -25,6 +25,7 @@ from pipelines.declarations.quantities import QUANTITIES
 from pipelines.declarations.typed import DecisionRule
 
 GOOD = Path(__file__).parent / "good"
+ARRIVALS = {"requests.rate", "requests.concurrency", "requests.arrival_scv"}
 
 
 def rewritten(directory: Path, *edits: tuple[str, str]) -> Path:
@@ -68,7 +69,7 @@ def test_what_a_cohort_is_called_and_made_of() -> None:
 def test_rows_stand_in_the_order_of_the_registry() -> None:
     paths = [row.path for row in load_cohort(GOOD).inputs]
     assert paths == [quantity.path for quantity in QUANTITIES if quantity.path in paths]
-    assert without(load_cohort(GOOD)) == {"service.decode.peak_tokens_per_second"}
+    assert without(load_cohort(GOOD)) == ARRIVALS | {"service.decode.peak_tokens_per_second"}
 
 
 def test_the_conservative_bound_is_the_end_that_hurts() -> None:
@@ -106,7 +107,11 @@ def test_provenance_is_the_quantity_s_own_or_that_of_its_block() -> None:
 
 def test_what_is_not_declared_takes_its_default_and_says_so() -> None:
     cohort = load_cohort(GOOD)
-    for path in ("service.prefill.seconds_per_token_squared", "network.overlap"):
+    for path in (
+        "service.prefill.seconds_per_token_squared",
+        "service.prefill.prefix_hit_ratio",
+        "network.overlap",
+    ):
         assert row(cohort, path) == Input(
             path, row(cohort, path).unit, 0.0, None, None, 0.0, "supplied", None, "not declared: default"
         )
@@ -127,7 +132,7 @@ def test_a_cohort_without_disaggregated_needs_and_shows_no_network(tmp_path: Pat
     source = row(cohort, "service.first_token_source")
     assert (source.value, source.note) == ("decode", "not declared: default")
     hidden = {quantity.path for quantity in QUANTITIES if quantity.block == "network"}
-    assert without(cohort) == hidden | {
+    assert without(cohort) == hidden | ARRIVALS | {
         "objectives.stall",
         "objectives.ttft_growth",
         "service.decode.peak_tokens_per_second",

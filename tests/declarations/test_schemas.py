@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -9,11 +10,13 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from pipelines.declarations.bundled import bundled
+from pipelines.declarations.known_formats import TRACE_FORMATS
 from pipelines.declarations.quantities import OBJECTIVE_UNITS, QUANTITIES
 from pipelines.declarations.schema import validator
-from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES
-from pipelines.declarations.units import BANDWIDTHS, SIZES, TIMES
+from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES, ColumnMap, RequestClass
+from pipelines.declarations.units import BANDWIDTHS, REQUEST_RATES, SIZES, TIMES
 from pipelines.frames.metrics import METRICS
+from pipelines.frames.requests import GROUP_FIELDS, MAX_TOKENS
 
 SCHEMAS = ("cohort.v1", "rules.v1")
 
@@ -64,9 +67,24 @@ def test_the_cohort_schema_declares_the_registered_inputs_in_their_order() -> No
             elif key not in ("provenance", "source", "note", "name"):
                 declared.append(below)
 
+    walk(schema("cohort.v1")["properties"]["requests"]["properties"]["arrivals"], "requests.arrivals")
     for part in ("model", "service", "inventory", "network", "objectives"):
         walk(schema("cohort.v1")["properties"][part], part)
-    assert declared == [quantity.path for quantity in QUANTITIES if quantity.form != "knob"]
+    assert declared == [quantity.place for quantity in QUANTITIES if quantity.form != "knob"]
+
+
+def test_the_cohort_schema_knows_the_trace_formats_the_columns_and_the_most_tokens() -> None:
+    requests = schema("cohort.v1")["properties"]["requests"]["properties"]
+    assert requests["trace"]["properties"]["format"]["enum"] == list(TRACE_FORMATS)
+    assert list(requests["trace"]["properties"]["columns"]["properties"]) == [
+        column.name for column in fields(ColumnMap)
+    ]
+    assert list(requests["slice"]["properties"]["where"]["properties"]) == list(GROUP_FIELDS)
+    assert list(requests["classes"]["items"]["properties"]) == [count.name for count in fields(RequestClass)]
+    limits = {
+        node["maximum"] for node in mappings(requests) if node.get("$comment", "").startswith("whole tokens, from")
+    }
+    assert limits == {MAX_TOKENS}
 
 
 def test_the_rules_schema_knows_the_metrics_objectives_kinds_and_topologies() -> None:
@@ -80,7 +98,8 @@ def test_the_rules_schema_knows_the_metrics_objectives_kinds_and_topologies() ->
 
 def test_every_unit_that_is_read_is_one_that_an_editor_accepts() -> None:
     defs = schema("cohort.v1")["$defs"]
-    for name, units in (("time", TIMES), ("size", SIZES), ("bandwidth", BANDWIDTHS)):
+    dimensions = (("time", TIMES), ("size", SIZES), ("bandwidth", BANDWIDTHS), ("requestRate", REQUEST_RATES))
+    for name, units in dimensions:
         check = Draft202012Validator(defs[name])
         for unit in units:
             for written in (f"8 {unit}", f"0.5{unit}", f"1e3 {unit}", f".5 {unit}"):

@@ -7,11 +7,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.declarations.units import BANDWIDTHS, SIZES, TIMES, QuantityError, Unit, exact, si, within
+from pipelines.declarations.units import (
+    BANDWIDTHS,
+    REQUEST_RATES,
+    SIZES,
+    TIMES,
+    QuantityError,
+    Unit,
+    exact,
+    exact_decimal,
+    si,
+    whole_ns,
+    within,
+)
 
-TABLES: tuple[tuple[Unit, Mapping[str, Fraction]], ...] = (("s", TIMES), ("B", SIZES), ("B/s", BANDWIDTHS))
+TABLES: tuple[tuple[Unit, Mapping[str, Fraction]], ...] = (
+    ("s", TIMES),
+    ("B", SIZES),
+    ("B/s", BANDWIDTHS),
+    ("requests/s", REQUEST_RATES),
+)
 DIMENSIONS = [(unit, name) for unit, table in TABLES for name in table]
-UNITS: tuple[Unit, ...] = ("s", "B", "B/s", "ratio", "count", "tokens/s")
+UNITS: tuple[Unit, ...] = ("s", "B", "B/s", "requests/s", "ratio", "count", "tokens/s")
 decimals = st.decimals(min_value=0, max_value=10**9, allow_nan=False, allow_infinity=False, places=6)
 
 
@@ -36,6 +53,10 @@ decimals = st.decimals(min_value=0, max_value=10**9, allow_nan=False, allow_infi
         ("400 Gb/s", "B/s", 50e9),
         ("0.8 Tbit/s", "B/s", 100e9),
         ("2e1 GiB/s", "B/s", 20 * 2.0**30),
+        ("3.2/s", "requests/s", 3.2),
+        ("3.2 req/s", "requests/s", 3.2),
+        ("192/min", "requests/s", 3.2),
+        ("11520 requests/h", "requests/s", 3.2),
         ("80 %", "ratio", 0.8),
         ("99.9%", "ratio", 0.999),
         (0.8, "ratio", 0.8),
@@ -101,6 +122,10 @@ def test_anything_else_is_a_quantity_error(raw: object) -> None:
         ("5 G", "B", "GB is decimal, GiB is binary"),
         ("5 Gi", "B", "did you mean GiB?"),
         ("5 bytes", "B", "did you mean B?"),
+        ("3 s", "requests/s", "did you mean /s?"),
+        ("3 rps", "requests/s", "did you mean req/s?"),
+        ("3 1/s", "requests/s", "did you mean /s?"),
+        ("180 rpm", "requests/s", "did you mean req/min?"),
         ("11800 tokens/s", "tokens/s", "write 11800: the key names the unit"),
         ("0.8", "ratio", "write 0.8 without quotes"),
     ],
@@ -117,6 +142,48 @@ def test_a_likely_mistake_is_named(raw: str, unit: Unit, hint: str) -> None:
 def test_numbers_nobody_means_are_refused_at_once(raw: str) -> None:
     with pytest.raises(QuantityError):
         exact(raw, "s")
+
+
+@given(nanoseconds=st.integers(min_value=1, max_value=2**63 - 1))
+def test_times_are_kept_to_the_nanosecond(nanoseconds: int) -> None:
+    assert whole_ns(f"{nanoseconds} ns", "", "positive") == nanoseconds
+    assert whole_ns(f"{nanoseconds // 10**9}.{nanoseconds % 10**9:09} s", "", "positive") == nanoseconds
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        ("0.5 ns", "0.5 ns is not a whole number of nanoseconds"),
+        ("300000000000 min", "is more than 292 years"),
+        ("0 s", "is zero"),
+        ("-1 s", "is negative"),
+        (5, "has no unit"),
+    ],
+)
+def test_a_time_that_no_log_can_hold_is_refused(raw: object, said: str) -> None:
+    with pytest.raises(QuantityError, match=said):
+        whole_ns(raw, str(raw), "positive")
+
+
+@pytest.mark.parametrize("written", ["1e-25", "1e25", "1." + "3" * 50])
+def test_a_factor_that_nobody_means_is_refused(written: str) -> None:
+    with pytest.raises(QuantityError):
+        exact_decimal(float(written), written)
+
+
+@given(number=decimals.filter(bool))
+def test_a_factor_is_the_decimal_that_is_written(number: object) -> None:
+    assert exact_decimal(float(str(number)), str(number)) == Fraction(str(number))
+
+
+def test_a_zero_is_read_at_once_however_it_is_written() -> None:
+    assert exact_decimal(0.0, "0e-99999999") == 0
+
+
+def test_the_whole_is_no_ratio_below_one() -> None:
+    within(Fraction(0), "below_one", "ratio", "0")
+    with pytest.raises(QuantityError, match="expected a ratio below 1"):
+        within(Fraction(1), "below_one", "ratio", "1")
 
 
 def test_a_percentage_is_told_from_a_ratio() -> None:
