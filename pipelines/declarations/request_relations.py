@@ -1,5 +1,6 @@
 """What must hold within the ``requests`` block of a cohort, and between it and the rest, on whatever is well formed."""
 
+import math
 from collections.abc import Iterator
 
 from pipelines.declarations.documents import Document, whole
@@ -7,8 +8,8 @@ from pipelines.declarations.known_formats import GENERIC, TRACE_FORMATS
 from pipelines.declarations.problems import Problem, show
 from pipelines.declarations.requests import RequestNumbers
 
-MOST_WEIGHT = 2**53
-"""The weights of classes add up to less: the sum stands for a number of requests, which JSON readers must keep."""
+MOST_WEIGHT = 1_000_000
+"""The weights of classes, divided by what divides them all, add up to at most this: each unit becomes a request of the cohort."""
 
 _COLUMNS = "requests.trace.columns"
 _ARRIVALS = "requests.arrivals"
@@ -162,7 +163,7 @@ def _empty_range(document: Document, path: str, start: int | None, end: int | No
 
 def _classes(document: Document) -> Iterator[Problem]:
     listed = document.get(_CLASSES)
-    total = 0
+    weights = []
     for place in range(len(listed) if isinstance(listed, list) else 0):
         where = ("requests", "classes", place)
         declared = document.mapping(where)
@@ -170,10 +171,11 @@ def _classes(document: Document) -> Iterator[Problem]:
         if prompt is not None and cached is not None and cached >= prompt >= 1:
             message = f"{cached} cached tokens of a prompt of {prompt}; expected fewer: one token at least is computed"
             yield document.problem((*where, "cached_prompt_tokens"), message)
-        total += max(whole(declared.get("weight")) or 0, 0)
-    if total >= MOST_WEIGHT:
-        message = f"the weights add up to {total}; expected less than 2^53"
-        yield document.problem(_CLASSES, message, "divide all of them by one number", on="key")
+        weights.append(max(whole(declared.get("weight")) or 0, 0))
+    total = sum(weights) // (math.gcd(*weights) or 1)
+    if total > MOST_WEIGHT:
+        message = f"the weights add up to {total} in lowest terms; expected at most {MOST_WEIGHT}"
+        yield document.problem(_CLASSES, message, "shorten them: 333, not 333333", on="key")
 
 
 def _prefix_cache(document: Document) -> Iterator[Problem]:

@@ -36,9 +36,9 @@ def empty_buckets(requests: pl.DataFrame, edges: tuple[int, ...]) -> list[str]:
 def _by_quantile(prompts: pl.Series, buckets: int) -> list[int]:
     """The prompt lengths below which lie 1/n, 2/n, … of the requests."""
     ordered = prompts.sort()
-    return [
-        int(ordered[(ordered.len() * part + buckets - 1) // buckets]) for part in range(1, buckets) if ordered.len() > 1
-    ]
+    below = [(ordered.len() * part + buckets - 1) // buckets for part in range(1, buckets)]
+    # with fewer requests than buckets, the last edges would lie above every prompt
+    return [int(ordered[place]) for place in below if place < ordered.len()]
 
 
 def _by_log(prompts: pl.Series, buckets: int) -> list[int]:

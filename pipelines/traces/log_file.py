@@ -1,6 +1,7 @@
 """A request log on disk: decompressed as it is read, in blocks that end where a line ends."""
 
 import gzip
+import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ BLOCK_BYTES = 8 << 20
 LONGEST_LINE_BYTES = 1 << 28
 
 _READ_BYTES = 1 << 20
+_PACKED_BYTES = 1 << 14
 _GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -39,7 +41,8 @@ class Head:
     names: tuple[str, ...]
     record: dict[str, object] | None
     is_parquet: bool = False
-    is_document: bool = False  # one JSON object over many lines
+    is_document: bool = False  # begins like one JSON object over many lines
+    document: dict[str, object] | None = None  # that object, where the file is one
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,8 @@ class LogFile:
     @cached_property
     def head(self) -> Head:
         """How the log begins; DeclarationProblems if it is empty."""
-        chunks = self._chunks()
-        start = b""
-        for chunk in chunks:
+        start, line = b"", None
+        for chunk in self._chunks():
             start += chunk
             if start.startswith(_PARQUET):
                 return Head("", (), None, is_parquet=True)
@@ -64,44 +66,47 @@ class LogFile:
             line = _first_line(start)
             if line is not None or len(start) > LONGEST_LINE_BYTES:
                 break
-        text = (line if line is not None else start.strip()).decode(errors="replace")
+        text = (line if line is not None else start.removeprefix(_BOM).strip()).decode(errors="replace")
         if not text:
             raise self.refused("the file is empty; expected a request log")
         record = _record(text)
         is_document = record is None and text.lstrip().startswith("{")
-        return Head(text, tuple(header_names(text)) if record is None else (), record, is_document=is_document)
+        document = record_of(self.read_all()) if is_document and line is not None and _is_opening(text) else None
+        names = tuple(header_names(text)) if record is None else ()
+        return Head(text, names, record, is_document=is_document, document=document)
 
     def blocks(self) -> Iterator[Block]:
         """The log in order, about :data:`BLOCK_BYTES` at a time, without a byte order mark; CR ends a line where no LF does."""
-        row, rest = 1, b""
-        lone_cr = None
-        pending: bytes | None = None
-        for chunk in self._chunks():
-            rest += chunk
-            if len(rest) < BLOCK_BYTES:
+        row, pending = 1, b""
+        for lines in self._lines():
+            if pending:
+                yield Block(row, pending, False)
+                row += pending.count(b"\n")
+            pending = lines
+        if pending:
+            yield Block(row, pending, True)
+
+    def _lines(self) -> Iterator[bytes]:
+        """The log in pieces that end where a line ends, but for the last one."""
+        chunks = self._chunks()
+        start = next(chunks, b"").removeprefix(_BOM)
+        lone_cr = b"\r" in start and b"\n" not in start
+        waiting = [start]
+        for chunk in chunks:
+            waiting.append(chunk)
+            if sum(map(len, waiting)) < BLOCK_BYTES:
                 continue
-            if lone_cr is None:
-                rest = rest.removeprefix(_BOM)
-                lone_cr = b"\n" not in rest and b"\r" in rest
-            rest = rest.replace(b"\r", b"\n") if lone_cr else rest
-            cut = rest.rfind(b"\n") + 1
-            if cut == 0 and len(rest) > LONGEST_LINE_BYTES:
-                raise self.refused(f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB; expected one request a line")
+            data = b"".join(waiting)
+            data = data.replace(b"\r", b"\n") if lone_cr else data
+            cut = data.rfind(b"\n") + 1
             if cut:
-                if pending:
-                    yield Block(row, pending, False)
-                    row += pending.count(b"\n")
-                pending, rest = rest[:cut], rest[cut:]
-        if lone_cr is None:
-            rest = rest.removeprefix(_BOM)
-            lone_cr = b"\n" not in rest and b"\r" in rest
-        rest = rest.replace(b"\r", b"\n") if lone_cr else rest
-        if pending and rest:
-            yield Block(row, pending, False)
-            row, pending = row + pending.count(b"\n"), rest
-        last = pending or rest
-        if last:
-            yield Block(row, last, True)
+                yield data[:cut]
+            elif len(data) > LONGEST_LINE_BYTES:
+                raise self.refused(f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB; expected one request a line")
+            waiting = [data[cut:]]
+        data = b"".join(waiting)
+        if data:
+            yield data.replace(b"\r", b"\n") if lone_cr else data
 
     def read_all(self) -> bytes:
         """The whole log without its byte order mark."""
@@ -143,7 +148,7 @@ def _unzstd(path: Path) -> Iterator[bytes]:
     """All frames of a file. A stream reader would end quietly where the last frame is cut off."""
     frame, given = zstandard.ZstdDecompressor().decompressobj(), False
     with path.open("rb") as file:
-        while chunk := file.read(_READ_BYTES):
+        while chunk := file.read(_PACKED_BYTES):
             while chunk:
                 if frame.eof:
                     frame, given = zstandard.ZstdDecompressor().decompressobj(), False
@@ -163,11 +168,24 @@ def _first_line(start: bytes) -> bytes | None:
     return text[: min(ends)].rstrip() if ends else None
 
 
+def _is_opening(text: str) -> bool:
+    """Whether a first line can begin an object over many lines, unlike a record that is cut off."""
+    return text == "{" or text.endswith((",", "{", "["))
+
+
 def _record(text: str) -> dict[str, object] | None:
-    if not text.startswith("{"):
-        return None
+    return record_of(text.encode()) if text.startswith("{") else None
+
+
+def record_of(data: bytes) -> dict[str, object] | None:
+    """The JSON object that ``data`` is, None if it is none; Infinity and NaN, which Python writes beside JSON, are numbers."""
     try:
-        value = orjson.loads(text)
+        value = orjson.loads(data)
     except orjson.JSONDecodeError:
-        return None
+        if b"Infinity" not in data and b"NaN" not in data:
+            return None
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):
+            return None
     return value if isinstance(value, dict) else None

@@ -220,9 +220,13 @@ def _repeated(rows: pl.DataFrame, times: int) -> pl.DataFrame:
 
 def _scaled(rows: pl.DataFrame, scale: Fraction) -> pl.DataFrame:
     """Distances from the first arrival divided by ``scale``, down to whole nanoseconds."""
-    first = rows["timestamp_ns"][0]
-    since = (TIME - first).cast(pl.Int128) * scale.denominator // scale.numerator
-    return rows.with_columns(timestamp_ns=since.cast(pl.Int64))
+    since = rows["timestamp_ns"] - rows["timestamp_ns"][0]
+    if int(since[-1]) * scale.denominator < 2**127:
+        wide = since.to_frame("since").select(pl.col("since").cast(pl.Int128) * scale.denominator // scale.numerator)
+        scaled = wide["since"]
+    else:  # a rate of very many digits
+        scaled = pl.Series([one * scale.denominator // scale.numerator for one in since])
+    return rows.with_columns(scaled.cast(pl.Int64).alias("timestamp_ns"))
 
 
 def _range(low: int | None, high: int | None, said: Callable[[int], str]) -> str:

@@ -14,12 +14,17 @@ from pipelines.traces import bucket_frame, bucket_labels, duration_s, stratum_fr
 NS = 10**9
 
 
+SCHEMA = {"arrival_ns": pl.Int64} | dict.fromkeys(("prompt_tokens", "cached_prompt_tokens", "output_tokens"), pl.Int32)
+
+
 def requests_of(*rows: tuple[float, int, int]) -> pl.DataFrame:
-    """A requests frame of (arrival in s, prompt tokens, output tokens)."""
-    columns = ["arrival_ns", "prompt_tokens", "output_tokens"]
-    return pl.DataFrame(
-        [(int(at * NS), p, o) for at, p, o in rows], schema=dict.fromkeys(columns, pl.Int64), orient="row"
-    )
+    """A requests frame of (arrival in s, prompt tokens, output tokens), nothing cached."""
+    return pl.DataFrame([(int(at * NS), p, 0, o) for at, p, o in rows], schema=SCHEMA, orient="row")
+
+
+def cached_requests_of(*rows: tuple[float, int, int, int]) -> pl.DataFrame:
+    """A requests frame of (arrival in s, prompt tokens, cached prompt tokens, output tokens)."""
+    return pl.DataFrame([(int(at * NS), p, h, o) for at, p, h, o in rows], schema=SCHEMA, orient="row")
 
 
 SMALL = requests_of((0, 1, 1), (1, 2, 3), (2, 3, 1), (5, 10, 5))
@@ -35,9 +40,16 @@ def test_every_moment_of_all_requests() -> None:
         "arrival_scv": 0.32,  # 3 * (1 + 1 + 9) / 25 - 1
         "prompt_tokens_mean": 4.0,  # (1 + 2 + 3 + 10) / 4
         "prompt_tokens_m2": 28.5,  # (1 + 4 + 9 + 100) / 4
-        "prompt_tokens_m3": 259.0,  # (1 + 8 + 27 + 1000) / 4
-        "prompt_tokens_m4": 2524.5,  # (1 + 16 + 81 + 10000) / 4
         "prompt_tokens_max": 10,
+        "uncached_tokens_mean": 4.0,  # nothing is cached: u = p, z = p^2
+        "uncached_tokens_m2": 28.5,
+        "uncached_tokens_max": 10,
+        "attention_mean": 28.5,
+        "attention_m2": 2524.5,  # (1 + 16 + 81 + 10000) / 4
+        "attention_max": 100,
+        "uncached_attention_mean": 259.0,  # (1 + 8 + 27 + 1000) / 4
+        "prompt_uncached_mean": 28.5,
+        "prompt_attention_mean": 259.0,
         "output_tokens_mean": 2.5,  # (1 + 3 + 1 + 5) / 4
         "output_tokens_m2": 9.0,  # (1 + 9 + 1 + 25) / 4
         "output_tokens_max": 5,
@@ -55,15 +67,52 @@ def test_every_moment_of_a_bucket() -> None:
         "arrival_scv": 0.0,
         "prompt_tokens_mean": 2.0,
         "prompt_tokens_m2": 4.66666666667,
-        "prompt_tokens_m3": 12.0,
-        "prompt_tokens_m4": 32.6666666667,
         "prompt_tokens_max": 3,
+        "uncached_tokens_mean": 2.0,
+        "uncached_tokens_m2": 4.66666666667,
+        "uncached_tokens_max": 3,
+        "attention_mean": 4.66666666667,
+        "attention_m2": 32.6666666667,
+        "attention_max": 9,
+        "uncached_attention_mean": 12.0,
+        "prompt_uncached_mean": 4.66666666667,
+        "prompt_attention_mean": 12.0,
         "output_tokens_mean": 1.66666666667,
         "output_tokens_m2": 3.66666666667,
         "output_tokens_max": 3,
         "prompt_output_mean": 3.33333333333,
         "multi_token_share": 0.333333333333,
     }
+
+
+def test_what_the_cache_holds_is_not_computed_but_attended_to() -> None:
+    """p, h: (4, 1) and (10, 8), so u: 3 and 2, z = p^2 - h^2: 15 and 36."""
+    row = bucket_frame(cached_requests_of((0, 4, 1, 1), (1, 10, 8, 1)), []).row(0, named=True)
+    assert {name: row[name] for name in row if name.startswith(("uncached", "attention", "prompt"))} == {
+        "prompt_tokens_mean": 7.0,
+        "prompt_tokens_m2": 58.0,  # (16 + 100) / 2
+        "prompt_tokens_max": 10,
+        "uncached_tokens_mean": 2.5,
+        "uncached_tokens_m2": 6.5,  # (9 + 4) / 2
+        "uncached_tokens_max": 3,
+        "attention_mean": 25.5,
+        "attention_m2": 760.5,  # (225 + 1296) / 2
+        "attention_max": 36,
+        "uncached_attention_mean": 58.5,  # (45 + 72) / 2
+        "prompt_uncached_mean": 16.0,  # (12 + 20) / 2
+        "prompt_attention_mean": 210.0,  # (60 + 360) / 2
+        "prompt_output_mean": 7.0,
+    }
+
+
+def test_a_declared_rate_is_shared_out_by_requests() -> None:
+    buckets = bucket_frame(SMALL, [10], kind="rate", rate_rps=8.0)
+    assert buckets["rate_rps"].to_list() == [8.0, 6.0, 2.0]
+    assert buckets["arrival_scv"].to_list() == [None, None, None]
+
+
+def test_in_a_closed_loop_no_bucket_has_a_rate() -> None:
+    assert bucket_frame(SMALL, [10], kind="closed")["rate_rps"].to_list() == [None, None, None]
 
 
 def test_a_bucket_of_one_or_two_requests_has_no_arrival_variation() -> None:
@@ -109,7 +158,14 @@ def test_thirty_two_lengths_make_sixteen_strata_of_two() -> None:
     assert strata["stratum"].to_list() == list(range(16))
     assert strata["requests"].to_list() == [2] * 16
     assert strata["prompt_tokens_mean"].to_list() == [1.5 + 2 * i for i in range(16)]
-    assert strata["prompt_tokens_m2"][0] == 2.5  # (1 + 4) / 2
+    assert strata["uncached_tokens_mean"].to_list() == strata["prompt_tokens_mean"].to_list()
+    assert strata["attention_mean"][0] == 2.5  # (1 + 4) / 2
+
+
+def test_strata_are_cut_by_what_prefill_computes() -> None:
+    """The long prompt with a long cached prefix is the shorter work."""
+    strata = stratum_frame(cached_requests_of((0, 10, 9, 1), (1, 5, 0, 1)), [])
+    assert strata.rows() == [("[1,inf)", 0, 1, 10.0, 1.0, 19.0), ("[1,inf)", 8, 1, 5.0, 5.0, 25.0)]
 
 
 def test_one_prompt_length_stays_in_one_stratum() -> None:
@@ -126,10 +182,10 @@ def test_one_prompt_length_stays_in_one_stratum() -> None:
 def test_strata_are_numbered_within_their_bucket() -> None:
     strata = stratum_frame(SMALL, [10])
     assert strata.rows() == [
-        ("[1,10)", 0, 1, 1.0, 1.0),
-        ("[1,10)", 5, 1, 2.0, 4.0),
-        ("[1,10)", 10, 1, 3.0, 9.0),
-        ("[10,inf)", 0, 1, 10.0, 100.0),
+        ("[1,10)", 0, 1, 1.0, 1.0, 1.0),
+        ("[1,10)", 5, 1, 2.0, 2.0, 4.0),
+        ("[1,10)", 10, 1, 3.0, 3.0, 9.0),
+        ("[10,inf)", 0, 1, 10.0, 10.0, 100.0),
     ]
 
 
@@ -137,32 +193,34 @@ def test_sums_are_exact_where_floats_are_not() -> None:
     """With 3000 prompts of 2^31 - 1 tokens, the sums of p^4 exceed 2^128."""
     largest = 2**31 - 1
     row = bucket_frame(requests_of(*((i, largest, largest) for i in range(3_000))), []).row(0, named=True)
-    for power, column in enumerate(("mean", "m2", "m3", "m4"), start=1):
-        assert row[f"prompt_tokens_{column}"] == float(f"{Fraction(largest**power).numerator:.11e}")
+    powers = ("prompt_tokens_mean", "prompt_tokens_m2", "prompt_attention_mean", "attention_m2")
+    for power, column in enumerate(powers, start=1):
+        assert row[column] == float(f"{Fraction(largest**power).numerator:.11e}")
     assert row["prompt_output_mean"] == row["output_tokens_m2"] == float(f"{largest**2:.11e}")
 
 
-a_request = st.tuples(st.integers(0, 10**12), st.integers(1, 5_000), st.integers(1, 500))
-a_log = st.lists(a_request, min_size=2, max_size=60).filter(lambda rows: len({at for at, _, _ in rows}) > 1)
+Row = tuple[int, int, int, int]
+a_request = st.tuples(st.integers(0, 10**12), st.integers(1, 5_000), st.integers(0, 5_000), st.integers(1, 500)).map(
+    lambda row: (row[0], row[1], row[2] % row[1], row[3])
+)
+a_log = st.lists(a_request, min_size=2, max_size=60).filter(lambda rows: len({row[0] for row in rows}) > 1)
 some_edges = st.lists(st.integers(2, 5_000), max_size=4, unique=True).map(sorted)
 
 
-def frame_of(rows: list[tuple[int, int, int]]) -> pl.DataFrame:
-    first = min(at for at, _, _ in rows)
-    return requests_of().vstack(
-        pl.DataFrame([(at - first, p, o) for at, p, o in sorted(rows)], schema=requests_of().schema, orient="row")
-    )
+def frame_of(rows: list[Row]) -> pl.DataFrame:
+    first = min(at for at, *_ in rows)
+    return pl.DataFrame([(at - first, *tokens) for at, *tokens in sorted(rows)], schema=SCHEMA, orient="row")
 
 
 @given(a_log, some_edges)
 @settings(max_examples=60)
-def test_buckets_add_up_to_the_whole(rows: list[tuple[int, int, int]], edges: list[int]) -> None:
+def test_buckets_add_up_to_the_whole(rows: list[Row], edges: list[int]) -> None:
     buckets = bucket_frame(frame_of(rows), edges)
     whole, parts = buckets.row(0, named=True), buckets[1:].to_dicts()
     assert sum(part["requests"] for part in parts) == whole["requests"] == len(rows)
     assert isclose(sum(part["rate_rps"] for part in parts), whole["rate_rps"], rel_tol=1e-11)
     assert max(part["prompt_tokens_max"] for part in parts) == whole["prompt_tokens_max"]
-    averaged = [name for name in buckets.columns if "_mean" in name or "_m2" in name or "_m3" in name or "_m4" in name]
+    averaged = [name for name in buckets.columns if name.endswith(("_mean", "_m2"))]
     for name in [*averaged, "multi_token_share"]:
         total = sum(part["requests"] * part[name] for part in parts)
         assert isclose(total, whole["requests"] * whole[name], rel_tol=1e-11, abs_tol=1e-9)
@@ -170,28 +228,38 @@ def test_buckets_add_up_to_the_whole(rows: list[tuple[int, int, int]], edges: li
 
 @given(a_log, some_edges)
 @settings(max_examples=60)
-def test_strata_add_up_to_their_bucket(rows: list[tuple[int, int, int]], edges: list[int]) -> None:
+def test_strata_add_up_to_their_bucket(rows: list[Row], edges: list[int]) -> None:
     frame = frame_of(rows)
     strata = stratum_frame(frame, edges)
     for bucket in bucket_frame(frame, edges)[1:].to_dicts():
         parts = strata.filter(pl.col("bucket") == bucket["bucket"]).to_dicts()
         assert len(parts) <= 16
         assert sum(part["requests"] for part in parts) == bucket["requests"]
-        for name in ("prompt_tokens_mean", "prompt_tokens_m2"):
+        for name in ("prompt_tokens_mean", "uncached_tokens_mean", "attention_mean"):
             total = sum(part["requests"] * part[name] for part in parts)
             assert isclose(total, bucket["requests"] * bucket[name], rel_tol=1e-11)
-        assert all(low["prompt_tokens_mean"] < high["prompt_tokens_mean"] for low, high in pairwise(parts))
+        assert all(low["uncached_tokens_mean"] < high["uncached_tokens_mean"] for low, high in pairwise(parts))
 
 
 @given(a_log)
 @settings(max_examples=60)
-def test_moments_agree_with_fractions(rows: list[tuple[int, int, int]]) -> None:
+def test_moments_agree_with_fractions(rows: list[Row]) -> None:
     row = bucket_frame(frame_of(rows), []).row(0, named=True)
-    prompts, count = [p for _, p, _ in rows], len(rows)
-    times = sorted(at for at, _, _ in rows)
+    work = [(p, p - h, p**2 - h**2, o) for _, p, h, o in rows]
+    count, times = len(rows), sorted(at for at, *_ in rows)
     gaps = [later - earlier for earlier, later in pairwise(times)]
-    for power, column in enumerate(("mean", "m2", "m3", "m4"), start=1):
-        assert isclose(row[f"prompt_tokens_{column}"], Fraction(sum(p**power for p in prompts), count), rel_tol=1e-11)
+    expected = {
+        "prompt_tokens_mean": sum(p for p, *_ in work),
+        "prompt_tokens_m2": sum(p**2 for p, *_ in work),
+        "uncached_tokens_m2": sum(u**2 for _, u, *_ in work),
+        "attention_m2": sum(z**2 for _, _, z, _ in work),
+        "uncached_attention_mean": sum(u * z for _, u, z, _ in work),
+        "prompt_uncached_mean": sum(p * u for p, u, *_ in work),
+        "prompt_attention_mean": sum(p * z for p, _, z, _ in work),
+        "prompt_output_mean": sum(p * o for p, _, _, o in work),
+    }
+    for column, total in expected.items():
+        assert isclose(row[column], Fraction(total, count), rel_tol=1e-11)
     assert isclose(row["rate_rps"], Fraction((count - 1) * NS, times[-1] - times[0]), rel_tol=1e-11)
     if count > 2:
         mean = Fraction(sum(gaps), count - 1)
