@@ -3,8 +3,12 @@
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from pipelines.declarations import Cohort
 
 from pipelines.cli.exits import BAD_INPUT, INTERRUPTED, NOTHING_QUALIFIES, VERIFICATION_FAILED, problems_reported, stop
 
@@ -27,17 +31,13 @@ def plan(cohort: str, rules_option: str | None, out: str | None, output: str, qu
 
     Exit code 0: a topology was chosen. 1: none qualifies. 2: bad input. 3: the verifier disagrees with the receipt.
     """
-    from pipelines.declarations import load_declarations
     from pipelines.declarations.places import cohort_path, export_directory, rules_directory
 
     rules = Path(rules_option) if rules_option else rules_directory()
     with problems_reported(output):
-        declared, _ = load_declarations(cohort_path(cohort), rules)
+        declared = _checked(cohort_path(cohort), rules)
         target = Path(out) if out else export_directory(declared.name)
         _check_writable(target)
-        from pipelines.traces.freeze import read_cohort_requests
-
-        read_cohort_requests(declared, shown_as=_short(declared.trace.file))
 
     from pipelines.cli.run import InterruptedRunError, VerificationFailedError, run_plan
 
@@ -63,6 +63,28 @@ def plan(cohort: str, rules_option: str | None, out: str | None, output: str, qu
         print_report(result)
     if result.outcome["topology"] is None:
         stop(NOTHING_QUALIFIES)
+
+
+def _checked(cohort: Path, rules: Path) -> "Cohort":
+    """The cohort; DeclarationProblems with everything that is wrong with it, its rules and its log."""
+    from pipelines.declarations import DeclarationProblems
+    from pipelines.declarations.load import read_declarations
+    from pipelines.traces.freeze import read_cohort_requests
+    from pipelines.traces.log import LogOptions, read_log
+
+    found = read_declarations(cohort, rules)
+    problems = list(found.problems)
+    try:
+        if found.cohort is not None:
+            shown_as = None if found.trace is None else _short(found.trace.file)
+            read_cohort_requests(found.cohort, shown_as=shown_as)
+        elif found.trace is not None:
+            read_log(found.trace.file, LogOptions.of(found.trace), shown_as=_short(found.trace.file))
+    except DeclarationProblems as of_log:
+        problems += of_log.problems
+    if problems or found.cohort is None:
+        raise DeclarationProblems(problems)
+    return found.cohort
 
 
 def _check_writable(target: Path) -> None:

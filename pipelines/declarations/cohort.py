@@ -45,7 +45,7 @@ def read_cohort(path: str | os.PathLike[str]) -> tuple[Cohort | None, Document |
     readings, numbers = read_quantities(document)
     of_requests, more_numbers = read_request_numbers(document)
     related = [*related_problems(document, readings), *request_problems(document, of_requests)]
-    meaning = [*numbers, *more_numbers, *related, *_trace_problems(document, file.parent)]
+    meaning = [*numbers, *more_numbers, *related, *_file_problems(document, file.parent)]
     structure = schema_problems(document, "cohort.v1")
     if document.get("kind") in RULE_KINDS:  # a rules file in place of a cohort is one mistake, not fifty
         structure, meaning = [problem for problem in structure if problem.path == "kind"], []
@@ -55,12 +55,15 @@ def read_cohort(path: str | os.PathLike[str]) -> tuple[Cohort | None, Document |
     return _cohort(document, readings, of_requests, file.parent), document, []
 
 
-def _trace_problems(document: Document, directory: Path) -> Iterator[Problem]:
-    path = "requests.trace.file"
-    name = document.get(path)
-    if not isinstance(name, str) or not name.strip():
-        return
-    expected = f"expected a request log, relative to {directory}"
+def _file_problems(document: Document, directory: Path) -> Iterator[Problem]:
+    """Files that a cohort names and that cannot be read."""
+    for path, what in (("requests.trace.file", "a request log"), ("requests.trace.lengths", "a data set of lengths")):
+        name = document.get(path)
+        if isinstance(name, str) and name.strip():
+            yield from _unreadable(document, path, name, directory, f"expected {what}, relative to {directory}")
+
+
+def _unreadable(document: Document, path: str, name: str, directory: Path, expected: str) -> Iterator[Problem]:
     try:
         mode = os.stat(directory / name).st_mode
         if stat.S_ISDIR(mode):

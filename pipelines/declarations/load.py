@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 from pipelines.declarations.cohort import read_cohort
 from pipelines.declarations.documents import Document
 from pipelines.declarations.problems import DeclarationProblems, Problem
+from pipelines.declarations.requests import read_request_numbers, trace_source
 from pipelines.declarations.rules import read_rules
-from pipelines.declarations.typed import Cohort, Rules
+from pipelines.declarations.typed import Cohort, Rules, TraceSource
 
 
 def load_cohort(path: str | os.PathLike[str]) -> Cohort:
@@ -26,18 +29,47 @@ def load_rules(directory: str | os.PathLike[str]) -> Rules:
     return rules
 
 
-def load_declarations(
-    cohort_path: str | os.PathLike[str], rules_directory: str | os.PathLike[str]
-) -> tuple[Cohort, Rules]:
-    """Both, or all problems of both at once."""
+@dataclass(frozen=True)
+class Declared:
+    """What could be read of a cohort and its rules, with everything that is wrong.
+
+    ``trace`` is the cohort's log wherever the ``requests`` block is sound, even if the rest of the cohort is not.
+    """
+
+    cohort: Cohort | None
+    rules: Rules | None
+    trace: TraceSource | None
+    problems: tuple[Problem, ...]
+
+
+def read_declarations(cohort_path: str | os.PathLike[str], rules_directory: str | os.PathLike[str]) -> Declared:
+    """A cohort and the rules to judge it by, as far as they can be read."""
     cohort, document, problems = read_cohort(cohort_path)
+    trace = cohort.trace if cohort else _sound_trace(document, problems)
     rules, rule_problems = read_rules(rules_directory)
     problems += rule_problems
     if cohort and rules and document:
         problems += _unjudged(cohort, document, rules, str(rules_directory))
-    if cohort is None or rules is None or problems:
-        raise DeclarationProblems(problems)
-    return cohort, rules
+    return Declared(cohort, rules, trace, tuple(problems))
+
+
+def load_declarations(
+    cohort_path: str | os.PathLike[str], rules_directory: str | os.PathLike[str]
+) -> tuple[Cohort, Rules]:
+    """Both, or all problems of both at once."""
+    declared = read_declarations(cohort_path, rules_directory)
+    if declared.cohort is None or declared.rules is None or declared.problems:
+        raise DeclarationProblems(declared.problems)
+    return declared.cohort, declared.rules
+
+
+def _sound_trace(document: Document | None, problems: list[Problem]) -> TraceSource | None:
+    """The log of a cohort that is faulty elsewhere."""
+    requests = ("requests", "(root)", "")
+    if document is None or any(problem.path.split(".")[0].split("[")[0] in requests for problem in problems):
+        return None
+    numbers, _ = read_request_numbers(document)
+    return trace_source(document, numbers, Path(document.file).parent)
 
 
 def _unjudged(cohort: Cohort, document: Document, rules: Rules, directory: str) -> Iterator[Problem]:

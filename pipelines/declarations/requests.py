@@ -69,6 +69,7 @@ def trace_source(document: Document, numbers: RequestNumbers, directory: Path) -
     if not document.has(_TRACE):
         return None
     trace = document.mapping(_TRACE)
+    lengths = optional_text(trace, "lengths")
     return TraceSource(
         file=directory / str(trace["file"]),
         format=optional_text(trace, "format"),
@@ -80,6 +81,7 @@ def trace_source(document: Document, numbers: RequestNumbers, directory: Path) -
         context_tokens=whole(trace.get("context_tokens")),
         spread_ties_ns=numbers.durations_ns.get(f"{_TRACE}.spread_ties"),
         turn_time_ns=numbers.durations_ns.get(f"{_TRACE}.turn_time"),
+        lengths=None if lengths is None else directory / lengths,
         turn_time_per_output_token_ns=numbers.durations_ns.get(f"{_TRACE}.turn_time_per_output_token"),
     )
 

@@ -63,6 +63,7 @@ class TraceSource:
     spread_ties_ns: int | None = None
     turn_time_ns: int | None = None
     turn_time_per_output_token_ns: int | None = None
+    lengths: Path | None = None
 
 
 @dataclass(frozen=True)

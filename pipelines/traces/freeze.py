@@ -1,6 +1,7 @@
 """Freezing a cohort: its requests, the inputs table, and the fingerprint that every row computed from it carries."""
 
 import json
+from collections.abc import Iterator
 
 import polars as pl
 
@@ -9,7 +10,7 @@ from pipelines.frames.canonical import digest
 from pipelines.frames.frozen import FrozenCohort
 from pipelines.frames.inputs import Inputs, inputs_json
 from pipelines.traces.edges import bucket_edges, empty_buckets
-from pipelines.traces.log import LogOptions, read_log
+from pipelines.traces.log import Log, LogOptions, read_log
 from pipelines.traces.requests import CohortRequests, CutProblem, of_classes, of_log, requests_sha256
 from pipelines.traces.workload import duration_s, rounded_ratio
 
@@ -25,19 +26,7 @@ def read_cohort_requests(cohort: Cohort, *, shown_as: str | None = None) -> Coho
     file = cohort.trace.file
     log = read_log(file, LogOptions.of(cohort.trace), shown_as=shown_as)
     name = shown_as or str(file)
-    problems = []
-    if cohort.kind == "open" and not log.is_timed:
-        found = (
-            "a log without arrivals; expected timestamps, or requests.arrivals in the cohort: a rate or a concurrency"
-        )
-        problems.append(Problem(name, 1, 1, "", found, None))
-    if cohort.prefix_cache is not None and log.block_tokens is None:
-        found = f"no block hashes in a log of the format {log.format}, so no prefix_cache can be told; expected a log that has them"
-        hint = "declare service.prefill.prefix_hit_ratio instead"
-        problems.append(Problem(name, 1, 1, "", found, hint))
-    if cohort.prefix_cache is None and "cached_prompt_tokens" in log.rows.columns and _hit_ratio_declared(cohort):
-        found = "the log states cached prompt tokens, and the cohort service.prefill.prefix_hit_ratio; expected one: hits would count twice"
-        problems.append(Problem(name, 1, 1, "", found, None))
+    problems = [Problem(name, 1, 1, "", found, hint) for found, hint in _not_in_the_log(cohort, log)]
     if problems:
         raise DeclarationProblems(problems)
     try:
@@ -49,6 +38,34 @@ def read_cohort_requests(cohort: Cohort, *, shown_as: str | None = None) -> Coho
     if cohort.kind == "open":
         _check_arrivals(requests.requests, name)
     return requests
+
+
+def _not_in_the_log(cohort: Cohort, log: Log) -> Iterator[tuple[str, str | None]]:
+    """What a cohort declares of a log that this one does not have, and a hint: an option would be accepted and ignored."""
+    trace = cohort.trace
+    assert trace is not None
+    if cohort.kind == "open" and not log.is_timed:
+        yield (
+            "a log without arrivals; expected timestamps, or requests.arrivals in the cohort: a rate or a concurrency",
+            None,
+        )
+    if cohort.prefix_cache is not None and log.block_tokens is None:
+        hint = "declare service.prefill.prefix_hit_ratio instead"
+        yield f"no block hashes in a log of the format {log.format}; expected them, for requests.prefix_cache", hint
+    if "cached_prompt_tokens" in log.rows.columns and _hit_ratio_declared(cohort):
+        twice = "hits would count twice"
+        yield (
+            f"cached prompt tokens in the log beside service.prefill.prefix_hit_ratio; expected one of them: {twice}",
+            None,
+        )
+    turns = trace.turn_time_ns is not None or trace.turn_time_per_output_token_ns is not None
+    if turns and "place_turns" not in {step for step, _ in log.steps}:
+        yield "no delays between turns in the log; expected some, for requests.trace.turn_time", "leave turn_time out"
+    if trace.lengths is not None and "expand" not in {step for step, _ in log.steps}:
+        yield "a log of requests, not of rates; expected no requests.trace.lengths beside it", "leave lengths out"
+    for field in cohort.slice.where:
+        if field not in log.rows.columns:
+            yield f"no {field} in a log of the format {log.format}; expected it, for requests.slice.where", None
 
 
 def _hit_ratio_declared(cohort: Cohort) -> bool:

@@ -61,7 +61,7 @@ class LogOptions:
     @classmethod
     def of(cls, trace: TraceSource) -> "LogOptions":
         """The options that a cohort declares."""
-        reading = ReadOptions(trace.columns, trace.turn_time_ns, trace.turn_time_per_output_token_ns)
+        reading = ReadOptions(trace.columns, trace.turn_time_ns, trace.turn_time_per_output_token_ns, trace.lengths)
         return cls(trace.format, trace.on_invalid, trace.context_tokens, reading)
 
 
