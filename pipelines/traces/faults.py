@@ -58,6 +58,9 @@ STRAY_QUOTE = Kind(
     "expected a comma or the end of the line",
     'write a quote inside a field as ""',
 )
+LONE_CR = Kind(
+    "lone_cr", "a carriage return within a row", "expected lines that all end alike: with LF, or with CR and LF"
+)
 NOT_JSON = Kind("not_json", "a line that is not a JSON object", "expected one JSON object a line")
 NOT_A_LIST = Kind("not_a_list", "a field that is not a list", "expected a list")
 MISSING = Kind("missing", "a field that is missing or null", "expected a value")
@@ -94,12 +97,19 @@ WRONG_BLOCKS = Kind(
     "expected one hash per started block of tokens",
     "is the block size that of this log's format?",
 )
+BATCHED = Kind(
+    "batched",
+    "a row that stands for a batch of requests",
+    "expected one request a row: what each of a batch is long is not said",
+)
+OTHER_REQUEST = Kind("other_request", "a request that is not one of text generation", "expected only those")
 FAILED = Kind("failed", "a request that failed", "expected requests that were served", _ABORTED)
 OUT_OF_ORDER = Kind(
     "no_first_turn",
     "a later turn of a session whose first turn is missing or invalid",
     "expected the turn with a timestamp before it",
 )
+SESSION = Kind("session", "a session of requests that wait for each other", "expected one request a line")
 
 FIELDS = (
     "row",
@@ -150,14 +160,13 @@ class RowFaults:
         return sum(self.counts.values())
 
     def add(self, fault: Fault, row: int) -> None:
-        """Note that ``row`` (line of the file, from 1) is invalid. Rows come in ascending order."""
+        """Note that ``row`` (line of the file, from 1) is invalid."""
         self.add_all(fault, 1, [row])
 
     def add_all(self, fault: Fault, count: int, first_rows: list[int]) -> None:
-        """Note ``count`` invalid rows, of which the first are given in ascending order."""
+        """Note ``count`` invalid rows, of which the first are given."""
         self.counts[fault] = self.counts.get(fault, 0) + count
-        rows = self.rows.setdefault(fault, [])
-        rows += first_rows[: FIRST_ROWS - len(rows)]
+        self.rows[fault] = sorted([*self.rows.get(fault, ()), *first_rows])[:FIRST_ROWS]
 
     def merge(self, other: "RowFaults") -> None:
         """Add the faults of a later part of the same log."""

@@ -174,7 +174,7 @@ def _checked(
             rows = part.filter(wrong)["row"]
             if not rows.is_empty():
                 reading.faults.add_all(fault, rows.len(), rows.head(faults.FIRST_ROWS).to_list())
-                part = part.filter(~wrong)
+                part = part.filter(~wrong.fill_null(value=False))  # null: the row does not say
         counts = pl.col("^.*tokens$").cast(pl.Int32)
         yield part.drop("row").with_columns(counts)
 

@@ -1,12 +1,12 @@
 """Moments of requests: rates, prompt, uncached and output moments per bucket, strata within buckets.
 
-Sums are taken in integers, so they are exact and the same on any number of threads: token products fit 64 bits and are summed in
-two halves of 32, everything else is summed in Python over the distinct prompts. A figure is one ratio of such sums, rounded to 12
-significant digits.
+Sums are taken in integers, so they are exact and the same on any number of threads: products of two token counts or of two gaps in
+128 bits, powers beyond in Python over the distinct prompts. A figure is one ratio of such sums, rounded to 12 significant digits.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 
 import polars as pl
@@ -16,9 +16,6 @@ from pipelines.frames.workload import ALL, Buckets, Strata, Windows
 from pipelines.traces.arrivals import NS_PER_S, window_figures, window_lengths_s
 
 STRATA_PER_BUCKET = 16
-
-_HALF = 32
-_HALF_RANGE = 2**_HALF
 
 
 def rounded_ratio(numerator: int, denominator: int) -> float:
@@ -50,74 +47,139 @@ def bucket_labels(edges: Sequence[int]) -> list[str]:
 def bucket_frame(
     requests: pl.DataFrame, edges: Sequence[int], *, kind: str = "open", rate_rps: float | None = None
 ) -> pl.DataFrame:
-    """The :class:`Buckets` of a :class:`Requests` frame: all requests, then each range of prompt tokens that holds any.
-
-    The rate is the log's in an ``open`` cohort, else ``rate_rps`` times the bucket's share (None in a closed loop).
-    """
-    labels, prompts, outputs = bucket_labels(edges), _prompts(requests, edges), _outputs(requests, edges)
-    is_open = kind == "open"
-    span_ns = _span_ns(requests) if is_open else 0
-    rows = []
-    for place in (None, *sorted(outputs)):
-        sums = _sums(prompts, outputs, place)
-        rate, scv = rate_rps and significant(rate_rps * sums.requests / requests.height, WORKLOAD_DIGITS), None
-        if is_open:
-            arrivals = requests["arrival_ns"] if place is None else _arrivals(requests, edges, place)
-            rate = rounded_ratio((requests.height - 1) * NS_PER_S * sums.requests, span_ns * requests.height)
-            scv = arrival_scv(arrivals)
-        label = ALL if place is None else labels[place]
-        rows.append({"bucket": label, "rate_rps": rate, "arrival_scv": scv} | sums.figures())
-    return Buckets.validate(_frame(rows, Buckets))
+    """The :class:`Buckets` of a :class:`Requests` frame: see :meth:`Workload.buckets`."""
+    return Workload(requests, edges, kind, rate_rps).buckets()
 
 
 def stratum_frame(requests: pl.DataFrame, edges: Sequence[int]) -> pl.DataFrame:
-    """The :class:`Strata` of a :class:`Requests` frame, bucket by bucket.
-
-    A request with ``r`` requests of fewer uncached tokens among the ``N_k`` of its bucket is in stratum ``floor(16 r / N_k)``:
-    one count of uncached tokens, one stratum.
-    """
-    labels = bucket_labels(edges)
-    rows: list[dict[str, object]] = []
-    for place, prompts in _prompts(requests, edges).items():
-        in_bucket = sum(count for *_, count in prompts)
-        strata: dict[int, list[int]] = {}
-        fewer = same = 0
-        before = None
-        for uncached, prompt, count in sorted((p - h, p, count) for p, h, count in prompts):
-            fewer, same = (fewer, same + count) if uncached == before else (fewer + same, count)
-            before = uncached
-            sums = strata.setdefault(STRATA_PER_BUCKET * fewer // in_bucket, [0, 0, 0, 0])
-            attention = prompt**2 - (prompt - uncached) ** 2
-            for place_in_sums, value in enumerate((1, prompt, uncached, attention)):
-                sums[place_in_sums] += count * value
-        rows += [
-            {
-                "bucket": labels[place],
-                "stratum": stratum,
-                "requests": sums[0],
-                "prompt_tokens_mean": rounded_ratio(sums[1], sums[0]),
-                "uncached_tokens_mean": rounded_ratio(sums[2], sums[0]),
-                "attention_mean": rounded_ratio(sums[3], sums[0]),
-            }
-            for stratum, sums in strata.items()
-        ]
-    return Strata.validate(_frame(rows, Strata))
+    """The :class:`Strata` of a :class:`Requests` frame: see :meth:`Workload.strata`."""
+    return Workload(requests, edges).strata()
 
 
 def window_frame(requests: pl.DataFrame, edges: Sequence[int], *, kind: str = "open") -> pl.DataFrame:
-    """The :class:`Windows` of a :class:`Requests` frame: all requests, then each bucket that holds any; none unless ``open``."""
-    if kind != "open":
-        return Windows.validate(_frame([], Windows))
-    labels, span_ns = bucket_labels(edges), _span_ns(requests)
-    groups = [(ALL, requests["arrival_ns"])]
-    groups += [(label, _arrivals(requests, edges, place)) for place, label in enumerate(labels)]
-    rows = [
-        {"bucket": label} | window_figures(arrivals, window_s, span_ns)
-        for label, arrivals in groups
-        if not arrivals.is_empty()
-        for window_s in window_lengths_s(span_ns)
-    ]
-    return Windows.validate(_frame(rows, Windows))
+    """The :class:`Windows` of a :class:`Requests` frame: see :meth:`Workload.windows`."""
+    return Workload(requests, edges, kind).windows()
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A :class:`Requests` frame, cut at ``edges`` (prompt tokens); arrivals are the log's own where ``kind`` is ``open``."""
+
+    requests: pl.DataFrame
+    edges: Sequence[int]
+    kind: str = "open"
+    rate_rps: float | None = None
+
+    def buckets(self) -> pl.DataFrame:
+        """The :class:`Buckets`: all requests, then each range of prompt tokens that holds any.
+
+        The rate is the log's in an ``open`` cohort, else ``rate_rps`` times the bucket's share (None in a closed loop).
+        ValueError where an open log has no two different arrival times.
+        """
+        if self.kind == "open":
+            _span_ns(self.requests)
+        rows = []
+        for place in (None, *self._outputs):
+            sums = self._sums(place)
+            label = ALL if place is None else self._labels[place]
+            scv = arrival_scv(self._arrivals(place)) if self.kind == "open" else None
+            row = {"bucket": label, "rate_rps": self._rate_rps(sums.requests), "arrival_scv": scv}
+            rows.append(row | sums.figures())
+        return Buckets.validate(_frame(rows, Buckets))
+
+    def strata(self) -> pl.DataFrame:
+        """The :class:`Strata`, bucket by bucket.
+
+        A request with ``r`` requests of fewer uncached tokens among the ``N_k`` of its bucket is in stratum
+        ``floor(16 r / N_k)``: one count of uncached tokens, one stratum.
+        """
+        rows = [
+            {"bucket": self._labels[place], "stratum": stratum} | sums.figures()
+            for place, prompts in self._prompts.items()
+            for stratum, sums in _strata(prompts).items()
+        ]
+        names = list(Strata.to_schema().columns)
+        return Strata.validate(_frame([{name: row[name] for name in names} for row in rows], Strata))
+
+    def windows(self) -> pl.DataFrame:
+        """The :class:`Windows`: all requests, then each bucket that holds any; none unless ``open``."""
+        if self.kind != "open":
+            return Windows.validate(_frame([], Windows))
+        span_ns = _span_ns(self.requests)
+        rows = [
+            {"bucket": ALL if place is None else self._labels[place]}
+            | window_figures(self._arrivals(place), window_s, span_ns)
+            for place in (None, *self._outputs)
+            for window_s in window_lengths_s(span_ns)
+        ]
+        return Windows.validate(_frame(rows, Windows))
+
+    @cached_property
+    def _labels(self) -> list[str]:
+        return bucket_labels(self.edges)
+
+    @cached_property
+    def _prompts(self) -> dict[int, list["_Pair"]]:
+        """By bucket, ascending: distinct pairs of prompt and cached tokens with their counts."""
+        pairs = (
+            self.requests.lazy()
+            .group_by("prompt_tokens", "cached_prompt_tokens")
+            .agg(count=pl.len().cast(pl.Int64))
+            .with_columns(place=_place(self.edges))
+            .sort("place", "prompt_tokens", "cached_prompt_tokens")
+            .collect()
+        )
+        prompts: dict[int, list[_Pair]] = {}
+        for p, h, count, place in pairs.iter_rows():
+            prompts.setdefault(place, []).append((p, h, count))
+        return prompts
+
+    @cached_property
+    def _outputs(self) -> dict[int, dict[str, int]]:
+        """By bucket, ascending: exact sums over its outputs."""
+        p, o = pl.col("prompt_tokens").cast(pl.Int64), pl.col("output_tokens").cast(pl.Int64)
+        sums = (
+            self.requests.lazy()
+            .group_by(_place(self.edges))
+            .agg(
+                o=o.sum(),
+                o2=(o * o).cast(pl.Int128).sum(),
+                po=(p * o).cast(pl.Int128).sum(),
+                o_max=o.max(),
+                multi_token=(o >= 2).sum().cast(pl.Int64),
+            )
+            .collect()
+            .sort("place")
+        )
+        return {row.pop("place"): row for row in sums.iter_rows(named=True)}
+
+    def _sums(self, place: int | None) -> "_Sums":
+        sums = _Sums()
+        for one in self._outputs if place is None else (place,):
+            for pair in self._prompts[one]:
+                sums.add_prompts(*pair)
+            sums.add_outputs(self._outputs[one])
+        return sums
+
+    def _arrivals(self, place: int | None) -> pl.Series:
+        """Arrivals of one bucket (None: of all requests), in order."""
+        if place is None:
+            return self.requests["arrival_ns"]
+        ends = [None, *self.edges, None]
+        low, high = ends[place], ends[place + 1]
+        inside = pl.lit(True) if low is None else pl.col("prompt_tokens") >= low
+        if high is not None:
+            inside = inside & (pl.col("prompt_tokens") < high)
+        return self.requests.lazy().filter(inside).select("arrival_ns").collect()["arrival_ns"]
+
+    def _rate_rps(self, requests: int) -> float | None:
+        """The rate of ``requests`` of all."""
+        if self.kind == "open":
+            gaps = self.requests.height - 1
+            return rounded_ratio(gaps * NS_PER_S * requests, _span_ns(self.requests) * self.requests.height)
+        if self.rate_rps is None:
+            return None
+        return significant(self.rate_rps * requests / self.requests.height, WORKLOAD_DIGITS)
 
 
 def arrival_scv(arrival_ns: pl.Series) -> float | None:
@@ -130,16 +192,8 @@ def arrival_scv(arrival_ns: pl.Series) -> float | None:
     span = int(arrival_ns[-1]) - int(arrival_ns[0]) if gaps > 0 else 0
     if gaps < 2 or span == 0:
         return None
-    gap = pl.col("arrival_ns").diff()
-    high, low = gap // _HALF_RANGE, gap % _HALF_RANGE
-    unsigned = low.cast(pl.UInt64)  # g² = h²·2⁶⁴ + 2·h·l·2³² + l²
-    halves = (
-        arrival_ns.to_frame("arrival_ns")
-        .lazy()
-        .select(*_halves("squares", unsigned * unsigned), *_halves("cross", high * low), high=(high * high).sum())
-    )
-    row = halves.collect(engine="in-memory").row(0, named=True)
-    squares = (row["high"] << 2 * _HALF) + (_whole(row, "cross") << _HALF + 1) + _whole(row, "squares")
+    gap = pl.col("arrival_ns").diff().cast(pl.Int128)  # no sum of squares exceeds the square of the span
+    squares = int(arrival_ns.to_frame("arrival_ns").lazy().select((gap * gap).sum()).collect().item())
     return rounded_ratio(gaps * squares - span**2, span**2)
 
 
@@ -184,8 +238,8 @@ class _Sums:
     def add_outputs(self, row: dict[str, int]) -> None:
         """The sums of a bucket's outputs."""
         self.o += row["o"]
-        self.o2 += _whole(row, "o2")
-        self.po += _whole(row, "po")
+        self.o2 += row["o2"]
+        self.po += row["po"]
         self.multi_token += row["multi_token"]
         self.o_max = max(self.o_max, row["o_max"])
 
@@ -216,60 +270,22 @@ class _Sums:
         }
 
 
-_Prompts = dict[int, list[tuple[int, int, int]]]
-"""By bucket, ascending: distinct pairs of prompt and cached tokens, and how many requests have them."""
+_Pair = tuple[int, int, int]
+"""Prompt tokens, cached tokens, and how many requests have these."""
 
 
-def _sums(prompts: _Prompts, outputs: dict[int, dict[str, int]], place: int | None) -> _Sums:
-    sums = _Sums()
-    for one in outputs if place is None else (place,):
-        for pair in prompts[one]:
-            sums.add_prompts(*pair)
-        sums.add_outputs(outputs[one])
-    return sums
-
-
-def _prompts(requests: pl.DataFrame, edges: Sequence[int]) -> _Prompts:
-    pairs = (
-        requests.lazy()
-        .group_by("prompt_tokens", "cached_prompt_tokens")
-        .agg(count=pl.len().cast(pl.Int64))
-        .with_columns(place=_place(edges))
-        .sort("place")
-        .collect()
-    )
-    prompts: _Prompts = {}
-    for p, h, count, place in pairs.iter_rows():
-        prompts.setdefault(place, []).append((p, h, count))
-    return prompts
-
-
-def _outputs(requests: pl.DataFrame, edges: Sequence[int]) -> dict[int, dict[str, int]]:
-    """By bucket, ascending: exact sums over its outputs."""
-    p, o = pl.col("prompt_tokens").cast(pl.Int64), pl.col("output_tokens").cast(pl.Int64)
-    sums = (
-        requests.lazy()
-        .group_by(_place(edges))
-        .agg(
-            *_halves("o2", o * o),
-            *_halves("po", p * o),
-            o=o.sum(),
-            o_max=o.max(),
-            multi_token=(o >= 2).sum().cast(pl.Int64),
-        )
-        .collect()
-        .sort("place")
-    )
-    return {row.pop("place"): row for row in sums.iter_rows(named=True)}
-
-
-def _halves(name: str, value: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
-    """Sums of the upper and lower 32 bits of a value that is not negative: neither leaves 64 bits for 2³¹ rows."""
-    return (value // _HALF_RANGE).sum().alias(f"{name}_high"), (value % _HALF_RANGE).sum().alias(f"{name}_low")
-
-
-def _whole(row: dict[str, int], name: str) -> int:
-    return (row[f"{name}_high"] << _HALF) + row[f"{name}_low"]
+def _strata(prompts: list[_Pair]) -> dict[int, _Sums]:
+    """The prompts of one bucket by stratum."""
+    in_bucket = sum(count for *_, count in prompts)
+    strata: dict[int, _Sums] = {}
+    fewer = same = 0
+    before = None
+    for p, h, count in sorted(prompts, key=lambda pair: pair[0] - pair[1]):
+        if p - h != before:
+            fewer, same, before = fewer + same, 0, p - h
+        same += count
+        strata.setdefault(STRATA_PER_BUCKET * fewer // in_bucket, _Sums()).add_prompts(p, h, count)
+    return strata
 
 
 def _span_ns(requests: pl.DataFrame) -> int:
@@ -277,19 +293,6 @@ def _span_ns(requests: pl.DataFrame) -> int:
     if span == 0:
         raise ValueError("the rate of a log is undefined without two different arrival times")
     return span
-
-
-def _arrivals(requests: pl.DataFrame, edges: Sequence[int], place: int) -> pl.Series:
-    """Arrivals of one bucket, in order."""
-    ends = [None, *edges, None]
-    low, high = ends[place], ends[place + 1]
-    prompt = pl.col("prompt_tokens")
-    inside = [
-        end
-        for end in (None if low is None else prompt >= low, None if high is None else prompt < high)
-        if end is not None
-    ]
-    return requests.lazy().filter(*inside).select("arrival_ns").collect()["arrival_ns"]
 
 
 def _place(edges: Sequence[int]) -> pl.Expr:
