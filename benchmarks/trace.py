@@ -1,65 +1,144 @@
-"""Requests per second from an Azure-shaped CSV to requests, digest, buckets and strata, against plain polars in the same run."""
+"""From an Azure-shaped CSV to requests, digest, buckets, strata and windows, against plain polars on the same file in the same run.
 
+Usage: python benchmarks/trace.py [ROWS ...]
+
+Each reading is a process of its own, so that its peak memory is its own.
+"""
+
+import json
+import resource
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from random import Random
-
-import polars as pl
 
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
-from pipelines.traces import bucket_frame, read_requests, requests_sha256, stratum_frame  # noqa: E402
-
-SIZES = (10_000, 100_000, 1_000_000)
+SIZES = (100_000, 1_000_000, 10_000_000)
 EDGES = (512, 2048, 8192)
+RATE_RPS = 73
+EVERY_SO_MANY_WHOLE = 1000
+"""One timestamp in so many falls on a whole second, which Azure's log of 2024 writes without a fraction."""
 
 
 def write_log(path: Path, rows: int) -> None:
-    """A seeded log of ``rows`` requests, a tenth of a second apart on average."""
-    draw, at_us = Random(7), 0
-    with path.open("w") as log:
-        log.write("TIMESTAMP,ContextTokens,GeneratedTokens\n")
-        for _ in range(rows):
-            at_us += round(draw.expovariate(10.0) * 1e6)
-            seconds, us = divmod(at_us, 1_000_000)
-            day, rest = divmod(seconds, 86_400)
-            clock = f"{rest // 3600:02}:{rest % 3600 // 60:02}:{rest % 60:02}.{us:06}"
-            log.write(f"2026-03-{2 + day:02} {clock},{draw.randint(1, 16_000)},{draw.randint(1, 1_000)}\n")
+    """A seeded log of the shape of Azure's of 2024: sorted, microseconds, UTC offset, lognormal lengths."""
+    import numpy as np
+    import polars as pl
 
-
-def plain(path: Path) -> None:
-    """What polars alone takes to read the file and group it by bucket."""
-    frame = pl.read_csv(path, try_parse_dates=True)
-    frame.group_by((pl.col("ContextTokens") // 2048).alias("bucket")).agg(
-        pl.len(), pl.col("ContextTokens", "GeneratedTokens").mean()
+    draw = np.random.default_rng(7)
+    at_us = np.sort(draw.integers(0, rows * 10**6 // RATE_RPS, rows))
+    at_us[::EVERY_SO_MANY_WHOLE] -= at_us[::EVERY_SO_MANY_WHOLE] % 10**6
+    at_us.sort()
+    prompt = np.minimum(np.exp(draw.normal(6.8, 1.1, rows)).astype(np.int64) + 1, 30_000)
+    output = np.minimum(np.exp(draw.normal(4.6, 1.0, rows)).astype(np.int64) + 1, 4_000)
+    time_of = pl.from_epoch(pl.Series(at_us) + 1_715_299_200 * 10**6, time_unit="us")
+    frame = pl.DataFrame({"at": time_of, "ContextTokens": prompt, "GeneratedTokens": output})
+    whole = pl.col("at").dt.microsecond() == 0
+    written = (
+        pl.when(whole)
+        .then(pl.col("at").dt.strftime("%Y-%m-%d %H:%M:%S+00:00"))
+        .otherwise(pl.col("at").dt.strftime("%Y-%m-%d %H:%M:%S%.6f+00:00"))
     )
+    with path.open("wb") as file:
+        for start in range(0, rows, 1_000_000):
+            part = frame.slice(start, 1_000_000).select(written.alias("TIMESTAMP"), "ContextTokens", "GeneratedTokens")
+            part.write_csv(file, include_header=start == 0)
+
+
+def text(path: Path) -> None:
+    """Plain polars, timestamps left as text: read and grouped by bucket."""
+    _grouped(path, try_parse_dates=False)
+
+
+def dates(path: Path) -> None:
+    """Plain polars, timestamps parsed: read and grouped by bucket."""
+    _grouped(path, try_parse_dates=True)
+
+
+def _grouped(path: Path, *, try_parse_dates: bool) -> None:
+    import polars as pl
+
+    frame = pl.read_csv(path, try_parse_dates=try_parse_dates)
+    bucket = (pl.col("ContextTokens") // 2048).alias("bucket")
+    frame.group_by(bucket).agg(pl.len(), pl.col("ContextTokens", "GeneratedTokens").mean())
+
+
+def streamed(path: Path) -> None:
+    """Plain polars, streaming with a known format: timestamps parsed and sorted, columns hashed, grouped by bucket."""
+    import hashlib
+
+    import polars as pl
+
+    written = pl.col("TIMESTAMP").str.to_datetime("%Y-%m-%d %H:%M:%S%.f%z", time_unit="ns", strict=False)
+    frame = pl.scan_csv(path).with_columns(written).sort("TIMESTAMP").collect()
+    digest = hashlib.sha256()
+    for column in frame.iter_columns():
+        digest.update(column.to_physical().to_numpy())
+    bucket = (pl.col("ContextTokens") // 2048).alias("bucket")
+    frame.group_by(bucket).agg(pl.len(), pl.col("ContextTokens", "GeneratedTokens").mean())
 
 
 def ours(path: Path) -> None:
-    """Requests, digest, buckets and strata."""
-    log = read_requests(path, None)
-    requests_sha256(log.requests)
-    bucket_frame(log.requests, EDGES)
-    stratum_frame(log.requests, EDGES)
+    """Requests, digest, buckets, strata and windows."""
+    from pipelines.traces.log import LogOptions, read_log
+    from pipelines.traces.requests import plain_requests, requests_sha256
+    from pipelines.traces.workload import Workload
+
+    requests = plain_requests(read_log(path, LogOptions()))
+    requests_sha256(requests)
+    workload = Workload(requests, EDGES)
+    workload.buckets()
+    workload.strata()
+    workload.windows()
+
+
+WAYS = {"text": text, "dates": dates, "streamed": streamed, "ours": ours}
+
+
+def measured(way: str, path: Path) -> tuple[float, float]:
+    """Seconds without imports, and peak resident GB, of one reading in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, __file__, "--one", way, str(path)], check=True, capture_output=True, text=True
+    )
+    seconds, gigabytes = json.loads(done.stdout)
+    return seconds, gigabytes
+
+
+def one(way: str, path: str) -> None:
+    """Do one reading and print what it took."""
+    import polars as pl
+
+    import pipelines.traces  # noqa: F401 - neither way pays for imports
+
+    pl.DataFrame({"x": [1]}).lazy().select(pl.col("x").sum()).collect()
+    before = time.perf_counter()
+    WAYS[way](Path(path))
+    seconds = time.perf_counter() - before
+    print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6]))
 
 
 def main() -> None:
-    """Print seconds, requests per second and the ratio to plain polars."""
-    print(f"{'rows':>9} {'seconds':>8} {'requests/s':>11} {'x plain polars':>15}")
+    """Print seconds, requests per second, peak memory, and the ratios to plain polars."""
+    sizes = [int(size) for size in sys.argv[1:]] or list(SIZES)
+    print(
+        f"{'rows':>10} {'ours s':>8} {'requests/s':>11} {'peak GB':>8}   seconds and ratio: {'as text':>13} {'with dates':>13} {'streamed':>13}"
+    )
     with tempfile.TemporaryDirectory() as directory:
-        for rows in SIZES:
-            path = Path(directory, f"{rows}.csv")
+        for rows in sizes:
+            path = Path(directory, "log.csv")
             write_log(path, rows)
-            taken = []
-            for work in (plain, ours):
-                before = time.perf_counter()
-                work(path)
-                taken.append(time.perf_counter() - before)
-            print(f"{rows:>9} {taken[1]:>8.3f} {rows / taken[1]:>11.0f} {taken[1] / taken[0]:>15.1f}")
+            path.read_bytes()
+            seconds, peak = measured("ours", path)
+            plain = [measured(way, path)[0] for way in ("text", "dates", "streamed")]
+            ratios = " ".join(f"{took:>6.2f} {seconds / took:>5.1f}x" for took in plain)
+            print(f"{rows:>10} {seconds:>8.2f} {rows / seconds:>11.0f} {peak:>8.2f} {'':>20} {ratios}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["--one"]:
+        one(*sys.argv[2:])
+    else:
+        main()

@@ -1,4 +1,3 @@
 """phaseledger: decide between aggregated, chunked and disaggregated prefill/decode on a declared request cohort."""
 
 __version__ = "0.1.0"
-ARITHMETIC_VERSION = "1"

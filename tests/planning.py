@@ -13,17 +13,19 @@ import polars as pl
 
 from pipelines.declarations import load_declarations
 from pipelines.frames.inputs import Inputs, InputTable
+from pipelines.frames.requests import Requests
 from pipelines.gates.decision import decide
 from pipelines.gates.judge import judge
 from pipelines.gates.rules import gates_frame, part_weights, preference_frame
 from pipelines.receipts.plan import PlanFrames
+from pipelines.topologies.constants import declared_rate_rps
 from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.evaluator import evaluate
 from pipelines.topologies.matrix import scenario_matrix
 from pipelines.topologies.scenarios import scenario_frame
-from pipelines.traces.freeze import frozen_cohort, inputs_frame
-from pipelines.traces.log import read_requests
-from pipelines.traces.workload import bucket_frame, stratum_frame
+from pipelines.traces.edges import bucket_edges
+from pipelines.traces.freeze import frozen_cohort, inputs_frame, read_cohort_requests
+from pipelines.traces.workload import bucket_frame, stratum_frame, window_frame
 
 NS_PER_S = 10**9
 FINGERPRINT = "f" * 64
@@ -43,11 +45,14 @@ class Ranged:
 class _Row:
     path: str
     unit: str
-    default: float | str
+    default: float | str | None
     hurts: str | None = None
 
 
 _ROWS: dict[str, _Row] = {
+    "rate": _Row("requests.rate", "requests/s", None, "high"),
+    "concurrency": _Row("requests.concurrency", "count", None, "high"),
+    "ca2": _Row("requests.arrival_scv", "ratio", None, "high"),
     "layers": _Row("model.layers", "count", 10.0),
     "kv_heads": _Row("model.kv_heads", "count", 5.0),
     "head_dim": _Row("model.head_dim", "count", 50.0),
@@ -60,6 +65,7 @@ _ROWS: dict[str, _Row] = {
     "r_p": _Row("service.prefill.tokens_per_second", "tokens/s", 10_000.0, "low"),
     "d": _Row("service.prefill.overhead", "s", 0.01, "high"),
     "q": _Row("service.prefill.seconds_per_token_squared", "s/token^2", 0.0, "high"),
+    "eta": _Row("service.prefill.prefix_hit_ratio", "ratio", 0.0, "low"),
     "u_p": _Row("service.prefill.utilization_ceiling", "ratio", 0.8, "low"),
     "discipline_d": _Row("service.decode.discipline", "text", "fifo"),
     "r_d": _Row("service.decode.tokens_per_second", "tokens/s", 2000.0, "low"),
@@ -94,9 +100,14 @@ HURTFUL_END = {symbol: row.hurts for symbol, row in _ROWS.items() if row.hurts i
 
 
 def inputs_frame_of(**overrides: float | str | Ranged | None) -> pl.DataFrame:
-    """An inputs table by the symbols of docs/arithmetic.md; None leaves the row out, as if it were not declared."""
+    """An inputs table by the symbols of docs/arithmetic.md; None leaves the row out, as if it were not declared.
+
+    Arrivals are the trace's unless ``rate`` or ``concurrency`` is given; then they are Poisson unless ``ca2`` is.
+    """
     unknown = set(overrides) - set(_ROWS)
     assert not unknown, unknown
+    if overrides.keys() & {"rate", "concurrency"}:
+        overrides = {"ca2": 1.0} | overrides
     rows = [_input(row, overrides.get(symbol, row.default)) for symbol, row in _ROWS.items()]
     schema = {name: column.dtype.type for name, column in Inputs.to_schema().columns.items()}
     return Inputs.validate(pl.DataFrame([row for row in rows if row is not None], schema=schema))
@@ -114,30 +125,41 @@ def _input(row: _Row, given: float | str | Ranged | None) -> dict[str, Any] | No
     return about | ends | {"conservative": ranged.value if hurtful is None else hurtful}
 
 
-def requests_of(*rows: tuple[float, int, int]) -> pl.DataFrame:
-    """A requests frame of (arrival in s, prompt tokens, output tokens), in any order."""
-    columns = ("arrival_ns", "prompt_tokens", "output_tokens")
-    ordered = sorted((round(at * NS_PER_S), prompt, output) for at, prompt, output in rows)
-    return pl.DataFrame(ordered, schema=dict.fromkeys(columns, pl.Int64), orient="row")
+def requests_of(*rows: tuple[float, int, int], cached: Mapping[int, int] | None = None) -> pl.DataFrame:
+    """A requests frame of (arrival in s, prompt tokens, output tokens), in any order.
+
+    ``cached`` says how many tokens of each prompt of some length the prefix cache holds: none, where it does not say.
+    """
+    hits = cached or {}
+    ordered = sorted((round(at * NS_PER_S), prompt, hits.get(prompt, 0), output) for at, prompt, output in rows)
+    schema = {name: column.dtype.type for name, column in Requests.to_schema().columns.items()}
+    return pl.DataFrame(ordered, schema=schema, orient="row")
 
 
-def in_pairs(*lengths: tuple[int, int]) -> pl.DataFrame:
-    """Requests of (prompt, output) tokens that arrive two at a time, a second apart.
+def in_pairs(*lengths: tuple[int, int], cached: Mapping[int, int] | None = None) -> pl.DataFrame:
+    """Requests of (prompt, output) tokens that arrive two at a time, a second apart; ``cached`` as in :func:`requests_of`.
 
     An odd number of them makes gaps of 0 and 1 s in equal parts: two requests a second, and ca² = 1.
     """
-    return requests_of(*((place // 2, prompt, output) for place, (prompt, output) in enumerate(lengths)))
+    return requests_of(*((place // 2, prompt, output) for place, (prompt, output) in enumerate(lengths)), cached=cached)
 
 
-def workload_of(requests: pl.DataFrame, edges: Sequence[int] = ()) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Buckets and strata of the requests."""
-    return _workload(tuple(requests.rows()), tuple(edges))
+def workload_of(
+    requests: pl.DataFrame, edges: Sequence[int] = (), inputs: InputTable | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Buckets and strata of the requests; with the arrivals that ``inputs`` declare, if they do."""
+    if inputs is None or not inputs.has("requests.arrival_scv"):
+        return _workload(tuple(requests.rows()), tuple(edges), "open", None)
+    rate = declared_rate_rps(inputs)
+    return _workload(tuple(requests.rows()), tuple(edges), "closed" if rate is None else "rate", rate)
 
 
 @lru_cache(maxsize=64)
-def _workload(rows: tuple[tuple[int, int, int], ...], edges: tuple[int, ...]) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _workload(
+    rows: tuple[tuple[int, ...], ...], edges: tuple[int, ...], kind: str, rate_rps: float | None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
     requests = pl.DataFrame(rows, schema=requests_of().schema, orient="row")
-    return bucket_frame(requests, edges), stratum_frame(requests, edges)
+    return bucket_frame(requests, edges, kind=kind, rate_rps=rate_rps), stratum_frame(requests, edges)
 
 
 def evaluation_of(
@@ -145,7 +167,7 @@ def evaluation_of(
 ) -> pl.DataFrame:
     """All scenarios of ``topology`` on the requests, cut into prompt buckets at ``edges``."""
     table = InputTable.of(inputs)
-    return evaluate(topology, FINGERPRINT, scenario_frame(table), table, *workload_of(requests, edges))
+    return evaluate(topology, FINGERPRINT, scenario_frame(table), table, *workload_of(requests, edges, table))
 
 
 def evaluations_of(inputs: pl.DataFrame, requests: pl.DataFrame, edges: Sequence[int] = ()) -> list[pl.DataFrame]:
@@ -172,11 +194,11 @@ def row_of(frame: pl.DataFrame, scenario: str, bound: str = "nominal", bucket: s
 def plan_of(cohort_path: Path, rules_directory: Path) -> PlanFrames:
     """Everything that a plan of these declarations computes, up to its receipt."""
     cohort, rules = load_declarations(cohort_path, rules_directory)
-    log = read_requests(cohort.trace.file, cohort.trace.format)
-    inputs = inputs_frame(cohort)
-    frozen, table = frozen_cohort(cohort, log, inputs), InputTable.of(inputs)
-    buckets = bucket_frame(log.requests, cohort.bucket_edges_tokens)
-    strata = stratum_frame(log.requests, cohort.bucket_edges_tokens)
+    found, inputs = read_cohort_requests(cohort), inputs_frame(cohort)
+    frozen, table = frozen_cohort(cohort, found, inputs), InputTable.of(inputs)
+    edges = bucket_edges(found.requests, cohort.bucket_edges_tokens)
+    buckets = bucket_frame(found.requests, edges, kind=cohort.kind, rate_rps=declared_rate_rps(table))
+    strata, windows = stratum_frame(found.requests, edges), window_frame(found.requests, edges, kind=cohort.kind)
     scenarios, fingerprint = scenario_frame(table), frozen["fingerprint"].item()
     evaluations = [evaluate(name, fingerprint, scenarios, table, buckets, strata) for name in TOPOLOGIES]
     gates, preference = gates_frame(rules), preference_frame(rules)
@@ -187,6 +209,7 @@ def plan_of(cohort_path: Path, rules_directory: Path) -> PlanFrames:
         frozen=frozen,
         buckets=buckets,
         strata=strata,
+        windows=windows,
         evaluations=evaluations,
         matrix=matrix,
         gates=gates,

@@ -5,26 +5,35 @@ import polars as pl
 Number = pl.Expr | float
 
 
-def prefill_s(p1: Number, p2: Number, *, d: Number, r_p: Number, q: Number) -> Number:
-    """Mean prefill execution in seconds over requests with E[p] = ``p1`` tokens and E[p²] = ``p2``: S̄ = d + p1/r_p + q·p2.
+def prefill_s(u1: Number, z1: Number, *, d: Number, r_p: Number, q: Number) -> Number:
+    """Mean prefill execution in seconds over requests with E[u] = ``u1`` uncached tokens and E[z] = ``z1`` token pairs of attention.
 
-    For a single prompt of p tokens give p and p².
+    S̄ = d + u1/r_p + q·z1. For a single prompt give its u and z.
 
-    >>> prefill_s(2000.0, 2000.0**2, d=0.5, r_p=1000.0, q=2.0**-20)
+    >>> prefill_s(2000.0, 2000.0**2, d=0.5, r_p=1000.0, q=2.0**-20)  # nothing cached: z = u²
     6.314697265625
     """
-    return d + p1 / r_p + q * p2
+    return d + u1 / r_p + q * z1
 
 
 def prefill_second_moment(
-    p1: Number, p2: Number, p3: Number, p4: Number, *, d: Number, r_p: Number, q: Number
+    u1: Number, u2: Number, z1: Number, z2: Number, uz: Number, *, d: Number, r_p: Number, q: Number
 ) -> Number:
-    """E[S²] in s² from the first four moments of the prompt length: the square of d + p/r_p + q·p², expanded.
+    """E[S²] in s² from the moments of uncached tokens u and attention z: the square of d + u/r_p + q·z, expanded.
 
-    >>> prefill_second_moment(2.0, 4.0, 8.0, 16.0, d=1.0, r_p=2.0, q=0.25)  # S(2) = 1 + 1 + 1 = 3 always
-    9.0
+    >>> prefill_second_moment(2.0, 4.0, 12.0, 144.0, 24.0, d=1.0, r_p=2.0, q=0.25)  # S = 1 + 1 + 3 = 5 always
+    25.0
     """
-    return d * d + 2 * d * p1 / r_p + (1 / (r_p * r_p) + 2 * d * q) * p2 + (2 * q / r_p) * p3 + q * q * p4
+    return d * d + 2 * d * u1 / r_p + u2 / (r_p * r_p) + 2 * d * q * z1 + (2 * q / r_p) * uz + q * q * z2
+
+
+def prefill_token_seconds(p1: Number, pu: Number, pz: Number, *, d: Number, r_p: Number, q: Number) -> Number:
+    """Token-seconds of KV that a request holds while it is prefilled in one piece: E[p·S] = d·p1 + pu/r_p + q·pz.
+
+    >>> prefill_token_seconds(4.0, 8.0, 48.0, d=1.0, r_p=2.0, q=0.25)  # always p = 4, S = 1 + 1 + 3
+    20.0
+    """
+    return d * p1 + pu / r_p + q * pz
 
 
 def scv(mean: pl.Expr, second_moment: pl.Expr) -> pl.Expr:

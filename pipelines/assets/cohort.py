@@ -1,4 +1,4 @@
-"""cohort -> requests -> frozen cohort, buckets, strata."""
+"""cohort -> requests -> frozen cohort, buckets, strata, windows."""
 
 from collections.abc import Iterator
 
@@ -8,13 +8,14 @@ import polars as pl
 from pipelines.assets.frames_io import frame_asset, frame_out, shown
 from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
 from pipelines.frames.frozen import FrozenCohort
-from pipelines.frames.inputs import Inputs
+from pipelines.frames.inputs import Inputs, InputTable
 from pipelines.frames.requests import Requests
-from pipelines.frames.workload import Buckets, Strata
+from pipelines.frames.workload import Buckets, Strata, Windows
+from pipelines.topologies.constants import declared_rate_rps
 from pipelines.traces.freeze import frozen_cohort as freeze
 from pipelines.traces.freeze import inputs_frame, read_cohort_requests
-from pipelines.traces.log import requests_sha256
-from pipelines.traces.workload import bucket_frame, stratum_frame
+from pipelines.traces.requests import requests_sha256
+from pipelines.traces.workload import bucket_frame, stratum_frame, window_frame
 
 GROUP = "cohort"
 
@@ -39,11 +40,13 @@ def cohort(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.Mat
     deps=[cohort],
 )
 def requests(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[pl.DataFrame]:
-    """The trace as requests: arrival and token counts, no text, no identifiers."""
+    """The trace or the classes as requests: arrival and token counts, no text, no identifiers."""
     declared = plan_source.load_cohort(context.partition_key)
     log = read_cohort_requests(declared)
     version = dg.DataVersion(requests_sha256(log.requests))
-    return shown(log.requests, version, format=log.format, rows_read=log.rows_read, rows_dropped=log.rows_dropped)
+    return shown(
+        log.requests, version, format=log.format, rows_read=log.rows_read, rows_dropped=sum(log.dropped.values())
+    )
 
 
 @frame_asset(
@@ -59,7 +62,8 @@ def frozen_cohort(
     declared = plan_source.load_cohort(context.partition_key)
     frame = freeze(declared, read_cohort_requests(declared), inputs)
     row = frame.row(0, named=True)
-    return shown(frame, fingerprint=row["fingerprint"], requests=row["requests"], duration_s=row["duration_s"])
+    known = {name: row[name] for name in ("fingerprint", "kind", "requests", "duration_s") if row[name] is not None}
+    return shown(frame, **known)
 
 
 @dg.multi_asset(
@@ -72,18 +76,25 @@ def frozen_cohort(
                 "Rate, burstiness and moments of the whole cohort and of each range of prompt lengths.",
             ),
             ("strata", Strata, "Each bucket cut into parts of about equal count, for chunk counts and goodput."),
+            ("windows", Windows, "How evenly requests of each bucket arrive. No rows where arrivals are declared."),
         )
     },
+    ins={"inputs": dg.AssetIn("cohort")},
     partitions_def=COHORT_PARTITIONS,
 )
-def workload(requests: pl.DataFrame, frozen_cohort: pl.DataFrame) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
-    """Moments of the prompt buckets, and their strata."""
+def workload(
+    requests: pl.DataFrame, frozen_cohort: pl.DataFrame, inputs: pl.DataFrame
+) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
+    """Moments of the prompt buckets, their strata, and the evenness of their arrivals."""
     edges = tuple(int(edge) for edge in frozen_cohort["bucket_edges_tokens"].item().split())
-    frame = bucket_frame(requests, edges)
+    kind = frozen_cohort["kind"].item()
+    frame = bucket_frame(requests, edges, kind=kind, rate_rps=declared_rate_rps(InputTable.of(inputs)))
     overall = frame.row(0, named=True)
     headline = ("rate_rps", "arrival_scv", "prompt_tokens_mean", "output_tokens_mean")
-    yield shown(frame, asset_key="buckets", **{name: overall[name] for name in headline})
+    known = {name: overall[name] for name in headline if overall[name] is not None}
+    yield shown(frame, asset_key="buckets", **known)
     yield shown(stratum_frame(requests, edges), asset_key="strata")
+    yield shown(window_frame(requests, edges, kind=kind), asset_key="windows")
 
 
 ASSETS = [cohort, requests, frozen_cohort, workload]

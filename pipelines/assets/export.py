@@ -6,7 +6,7 @@ from typing import Any
 
 import dagster as dg
 
-from pipelines import ARITHMETIC_VERSION, __version__
+from pipelines import __version__, arithmetic
 from pipelines.assets import evaluate
 from pipelines.assets.frames_io import StoredFrames
 from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
@@ -20,7 +20,17 @@ from pipelines.topologies.declared import TOPOLOGIES
 GROUP = "export"
 RECEIPT = "receipt.json"
 MATRIX = "matrix.csv"
-_FRAMES = ("frozen_cohort", "buckets", "strata", "scenario_matrix", "gates", "preference", "verdicts", "decision")
+_FRAMES = (
+    "frozen_cohort",
+    "buckets",
+    "strata",
+    "windows",
+    "scenario_matrix",
+    "gates",
+    "preference",
+    "verdicts",
+    "decision",
+)
 
 
 class VerificationError(Exception):
@@ -34,7 +44,7 @@ class VerificationError(Exception):
             deps=["cohort", *_FRAMES, *([evaluate.PREFIX, name] for name in TOPOLOGIES)],
             group_name=GROUP,
             kinds={kind},
-            code_version=f"{__version__}+{ARITHMETIC_VERSION}",
+            code_version=f"{__version__}+{arithmetic.VERSION}",
             description=description,
         )
         for key, kind, description in (
@@ -54,6 +64,7 @@ def exports(
         frozen=frames["frozen_cohort"],
         buckets=frames["buckets"],
         strata=frames["strata"],
+        windows=frames["windows"],
         evaluations=[stored_frames.read([evaluate.PREFIX, name], context.partition_key) for name in TOPOLOGIES],
         matrix=frames["scenario_matrix"],
         gates=frames["gates"],
@@ -89,7 +100,7 @@ def _exported(key: str, path: Path, sha256: str, columns: list[str], receipt: Js
     partitions_def=COHORT_PARTITIONS,
     group_name=GROUP,
     kinds={"python"},
-    code_version=f"{__version__}+{ARITHMETIC_VERSION}",
+    code_version=f"{__version__}+{arithmetic.VERSION}",
 )
 def verified_receipt(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[None]:
     """What the independent verifier recomputed from the two files alone."""

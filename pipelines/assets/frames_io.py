@@ -11,7 +11,7 @@ import dagster as dg
 import pandera.polars as pa
 import polars as pl
 
-from pipelines import ARITHMETIC_VERSION
+from pipelines import arithmetic
 from pipelines.assets.source import COHORT_PARTITIONS
 
 
@@ -68,13 +68,13 @@ def schema_metadata(model: type[pa.DataFrameModel]) -> dict[str, dg.TableSchema]
 
 def frame_asset(model: type[pa.DataFrameModel], group: str, **options: Any) -> Callable[[Any], dg.AssetsDefinition]:
     """The decorator of an asset that yields one frame of ``model`` per cohort; ``options`` are those of ``dg.asset``."""
-    kept = {"kinds": {"polars"}, "code_version": ARITHMETIC_VERSION} | options
+    kept = {"kinds": {"polars"}, "code_version": arithmetic.VERSION} | options
     return dg.asset(partitions_def=COHORT_PARTITIONS, group_name=group, metadata=schema_metadata(model), **kept)
 
 
 def frame_out(model: type[pa.DataFrameModel], group: str, description: str, **options: Any) -> dg.AssetOut:
     """The same for one of several frames of a step; ``options`` are those of ``dg.AssetOut``."""
-    kept = {"kinds": {"polars"}, "code_version": ARITHMETIC_VERSION} | options
+    kept = {"kinds": {"polars"}, "code_version": arithmetic.VERSION} | options
     return dg.AssetOut(group_name=group, metadata=schema_metadata(model), description=description, **kept)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import polars as pl
 
-from pipelines import ARITHMETIC_VERSION
+from pipelines import arithmetic
 from pipelines.assets import evaluate
 from pipelines.assets.frames_io import frame_asset, frame_out, shown
 from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
@@ -39,7 +39,7 @@ _PLOTTED = (
 
 def rules_version(rules: Rules) -> str:
     """A code version that changes with the rules, so that an edited rule shows as stale."""
-    return f"{ARITHMETIC_VERSION}+{digest(asdict(rules))[:16]}"
+    return f"{arithmetic.VERSION}+{digest(asdict(rules))[:16]}"
 
 
 def rule_assets(rules: Rules) -> dg.AssetsDefinition:

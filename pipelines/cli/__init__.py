@@ -4,7 +4,9 @@ import click
 
 from pipelines import __version__
 from pipelines.cli.cohorts import cohorts
+from pipelines.cli.init import init
 from pipelines.cli.plan import plan
+from pipelines.cli.trace import trace
 from pipelines.cli.ui import ui
 from pipelines.cli.verify import verify
 
@@ -21,5 +23,5 @@ def command() -> None:
     """
 
 
-for verb in (plan, verify, cohorts, ui):
+for verb in (plan, verify, trace, init, cohorts, ui):
     command.add_command(verb)

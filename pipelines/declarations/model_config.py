@@ -53,7 +53,19 @@ _MHA_FAMILIES = frozenset(
 """Families whose class takes as many KV heads as attention heads where the file names none."""
 
 _OWN_HEAD_DIM = frozenset(
-    "gemma qwen3 qwen3_vl_text qwen3_vl_moe_text glm glm4 helium seed_oss ernie4_5 ernie4_5_moe minimax_m2 minimax_m3".split()
+    {
+        "gemma",
+        "qwen3",
+        "qwen3_vl_text",
+        "qwen3_vl_moe_text",
+        "glm",
+        "glm4",
+        "helium",
+        "seed_oss",
+        "ernie4_5",
+        "ernie4_5_moe",
+    }
+    | {"minimax_m2", "minimax_m3"}
 )
 """Families whose class has a ``head_dim`` of its own, or may have: not hidden size over heads where the file names none."""
 

@@ -54,6 +54,9 @@ class ScenarioColumns(pa.DataFrameModel):
     chunk_tokens: int = pa.Field(nullable=True, metadata={"unit": "tokens", "meaning": "token budget of one step"})
     gpus: int = pa.Field(ge=1, metadata={"unit": "count", "meaning": "GPUs that the scenario occupies"})
     bound: str = pa.Field(isin=["nominal", "conservative"], metadata={"unit": "", "meaning": "which end of the inputs"})
+    rate_rps: float = pa.Field(
+        gt=0, metadata={"unit": "requests/s", "meaning": "rate of all requests that the scenario is evaluated at"}
+    )
     status: str = pa.Field(
         isin=["evaluated", "refused"], metadata={"unit": "", "meaning": "refused rows have no latency"}
     )

@@ -23,14 +23,18 @@ class FrozenCohort(pa.DataFrameModel):
         isin=["open", "rate", "closed"],
         metadata={"unit": "", "meaning": "arrivals of the trace, at a declared rate, or as requests leave"},
     )
-    requests: int = pa.Field(ge=1, metadata={"unit": "count", "meaning": "requests in the frame, or weights of classes"})
+    requests: int = pa.Field(
+        ge=1, metadata={"unit": "count", "meaning": "requests in the frame, or weights of classes"}
+    )
     duration_s: float = pa.Field(
         gt=0, nullable=True, metadata={"unit": "s", "meaning": "last arrival minus first; absent unless kind is open"}
     )
     rows_read: int = pa.Field(ge=1, metadata={"unit": "count", "meaning": "rows of the trace"})
     rows_dropped: int = pa.Field(ge=0, metadata={"unit": "count", "meaning": "rows of the trace that were invalid"})
     dropped: str = pa.Field(metadata={"unit": "", "meaning": "JSON list: kind and rows of what was dropped"})
-    steps: str = pa.Field(metadata={"unit": "", "meaning": "JSON list: what was done to the log, with the requests left"})
+    steps: str = pa.Field(
+        metadata={"unit": "", "meaning": "JSON list: what was done to the log, with the requests left"}
+    )
     prefix_cache: str = pa.Field(
         nullable=True, metadata={"unit": "", "meaning": "JSON object: the cache whose hits the frame holds"}
     )

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from . import equations as eq
 from .parameters import Parameters
 from .scenario import Figures, Gauge, Knobs, Refusal, Refused, timeline
-from .workload import Moments, Traffic
+from .traffic import Moments, Stratum, Traffic
 
 PASSES = 12
 
 
 @dataclass(frozen=True)
 class Settled:
-    """Where the passes over the batch ended: load `rho`, step `t` (s), batch `b`, room `h` for prompts (tokens)."""
+    """Where the passes over the batch ended: load `rho`, step `t` (s), batch `b`, room `C'` for prompts (tokens)."""
 
     rho: float
     step_s: float
@@ -24,14 +24,14 @@ class Settled:
 
 
 def settle(of: Parameters, traffic: Traffic, n: float, budget: int, x: float, c: float) -> Settled:
-    """`h = C - b` and `b = x·t` in turn, 12 times from b = 0; ends early at `rho ≥ 1` or `h < 1`."""
+    """`C' = C - b` and `b = x·t` in turn, 12 times from b = 0; ends early at `rho ≥ 1` or `C' < 1`."""
     whole, rho, t, batch = traffic.whole, 0.0, 0.0, 0.0
     for _ in range(PASSES):
         room = budget - batch
         if room < 1:
             break
-        chunks = math.fsum(s.share * math.ceil(s.p1 / room) for s in traffic.strata)
-        work = of.prefill_overhead_s * chunks + whole.p1 / of.prefill_tokens_per_s + of.prefill_s_per_token2 * whole.p2
+        chunks = math.fsum(s.share * chunks_of(s, room) for s in traffic.strata)
+        work = of.prefill_overhead_s * chunks + whole.u1 / of.prefill_tokens_per_s + of.prefill_s_per_token2 * whole.z1
         rho_pc = traffic.rate_rps / n * work
         rho = rho_pc + x * c
         if rho >= 1:
@@ -39,6 +39,11 @@ def settle(of: Parameters, traffic: Traffic, n: float, budget: int, x: float, c:
         t = max(of.step_overhead_s / (1 - rho), (of.step_overhead_s + c) / (1 - rho_pc))
         batch = x * t
     return Settled(rho, t, batch, budget - batch)
+
+
+def chunks_of(stratum: Stratum, room: float) -> int:
+    """`N_s = max(1, ceil(u_s/C'))`: steps that a prompt of the stratum takes."""
+    return max(1, math.ceil(stratum.u1 / room))
 
 
 def chunked(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) -> Figures:
@@ -55,7 +60,7 @@ def chunked(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) -> Fig
     t, batch = end.step_s, end.batch
     full_step = of.step_overhead_s + batch * c + of.prefill_overhead_s
     executions = tuple(
-        math.ceil(s.p1 / end.room) * full_step + s.p1 / of.prefill_tokens_per_s + of.prefill_s_per_token2 * s.p2
+        chunks_of(s, end.room) * full_step + s.u1 / of.prefill_tokens_per_s + of.prefill_s_per_token2 * s.z1
         for s in traffic.strata
     )
     each = list(zip(traffic.strata, executions, strict=True))
@@ -85,11 +90,10 @@ def chunked(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) -> Fig
         queue=queue,
         waits_s={"prefill": wait, "transfer": 0.0, "decode": 0.0},
         decode_batch=batch,
-        stall_s=full_step + last_chunk_s(of, whole.p_max, end.room) if work.steps else None,
+        stall_s=full_step + last_chunk_s(of, whole.p_max, min(end.room, whole.u_max)) if work.steps else None,
     )
 
 
-def last_chunk_s(of: Parameters, p_max: float, room: float) -> float:
-    """`y/r_p + q·(p_max² - (p_max - y)²)` (s) with `y = min(h, p_max)`: the last, most expensive chunk."""
-    y = min(room, p_max)
+def last_chunk_s(of: Parameters, p_max: float, y: float) -> float:
+    """`y/r_p + q·(p_max² - (p_max - y)²)` (s) with `y = min(C', u_max)`: the last, most expensive chunk."""
     return y / of.prefill_tokens_per_s + of.prefill_s_per_token2 * (p_max**2 - (p_max - y) ** 2)

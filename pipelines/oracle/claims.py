@@ -10,7 +10,7 @@ from .findings import SIGNIFICANT_DIGITS, Ledger
 from .structure import BOUNDS
 
 CHECK = "claims"
-ARITHMETIC_VERSION = "1"
+ARITHMETIC_VERSION = "2"
 LATENCY_LABEL = "modeled"
 RESULT_PROVENANCE = "derived"
 
@@ -38,6 +38,8 @@ def check_claims(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
             ledger.same(CHECK, f"{where}.provenance", row["provenance"], RESULT_PROVENANCE, "results are derived")
     _check_prose(ledger, "truth_boundary.statement", truth["statement"])
     _check_prose(ledger, "decision.reason", receipt["decision"]["reason"])
+    for index, warning in enumerate(receipt["workload"]["warnings"]):
+        _check_prose(ledger, f"workload.warnings[{index}]", warning)
     for row in receipt["rejected"]:
         _check_prose(ledger, f"rejected[{row['topology']}].reason", row["reason"])
 

@@ -152,7 +152,7 @@ def reads(topology: str, path: str) -> bool:
     if path == "topologies.chunked.chunk_tokens":
         return topology == "chunked"
     room = path.partition(".")[0]
-    return room in ("model", "service", "inventory") or (room == "network" and topology == "disaggregated")
+    return room in ("requests", "model", "service", "inventory") or (room == "network" and topology == "disaggregated")
 
 
 def _check_rests_on(ledger: Ledger, found: Mapping[str, Any], expected: list[tuple[str, str]]) -> None:

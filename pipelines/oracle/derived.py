@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from .canonical import sha256_of
+from .equations import prefill_m2_s2, prefill_s
 from .findings import Ledger, close
 from .parameters import ELEMENT_BYTES, OVERHEAD_INPUTS, Inputs
 from .recomputing import operating_parts
 from .structure import BOUNDS, PART_KINDS
 from .topologies import PARTS
+from .traffic import traffic_of
 
 
 def check_fingerprint(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
@@ -35,6 +37,23 @@ def check_kv(ledger: Ledger, kv: Mapping[str, Any], inputs: Inputs) -> None:
         ledger.figure(
             "kv", f"kv.bytes_per_token.{bound}", kv["bytes_per_token"][bound], expected, "docs/arithmetic.md section 2"
         )
+
+
+def check_service(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
+    """Recompute mean and second moment of a whole prompt's prefill, of all requests and of each bucket."""
+    found, expected = receipt["service"], []
+    for bound in BOUNDS:
+        of, traffic = inputs.parameters(bound), traffic_of(receipt["workload"], inputs, bound)
+        moments = (traffic.whole, *traffic.buckets)
+        expected += [(bound, k.bucket, prefill_s(of, k.u1, k.z1), prefill_m2_s2(of, k)) for k in moments]
+    places = [(row["bound"], row["bucket"]) for row in found]
+    order = [(bound, bucket) for bound, bucket, *_ in expected]
+    if not ledger.listed("service", "service", places, order, "nominal, then conservative; all, then each bucket"):
+        return
+    for row, (bound, bucket, mean, second) in zip(found, expected, strict=True):
+        where, why = f"service[{bound}/{bucket}]", "docs/arithmetic.md section 3"
+        ledger.figure("service", f"{where}.prefill_mean_s", row["prefill_mean_s"], mean, why)
+        ledger.figure("service", f"{where}.prefill_m2_s2", row["prefill_m2_s2"], second, why)
 
 
 def check_transfer(ledger: Ledger, transfer: Mapping[str, Any] | None, inputs: Inputs) -> None:

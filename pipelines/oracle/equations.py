@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from .parameters import Parameters
-from .workload import Moments
+from .traffic import Moments
 
 
 @dataclass(frozen=True)
@@ -41,29 +41,35 @@ class DecodeWork:
         return squared_variation(self.steps, self.steps_m2) if self.steps else 0.0
 
 
-def prefill_s(of: Parameters, p1: float, p2: float) -> float:
-    """`S̄ = d + p1/r_p + q·p2` (s): mean prefill of prompts with E[p] = p1, E[p²] = p2."""
-    return of.prefill_overhead_s + p1 / of.prefill_tokens_per_s + of.prefill_s_per_token2 * p2
+def prefill_s(of: Parameters, u1: float, z1: float) -> float:
+    """`S̄ = d + u1/r_p + q·z1` (s): mean prefill of prompts with E[u] = u1 uncached tokens and attention E[z] = z1."""
+    return of.prefill_overhead_s + u1 / of.prefill_tokens_per_s + of.prefill_s_per_token2 * z1
+
+
+def longest_prefill_s(of: Parameters, moments: Moments) -> float:
+    """`S_max = d + u_max/r_p + q·z_max` (s): at least the longest prefill."""
+    return prefill_s(of, moments.u_max, moments.z_max)
 
 
 def prefill_m2_s2(of: Parameters, moments: Moments) -> float:
-    """`S2 = d² + 2·d·p1/r_p + (1/r_p² + 2·d·q)·p2 + (2·q/r_p)·p3 + q²·p4` (s²): second moment of prefill."""
+    """`S2 = d² + 2·d·u1/r_p + u2/r_p² + 2·d·q·z1 + (2·q/r_p)·uz + q²·z2` (s²): second moment of prefill."""
     d, r_p, q = of.prefill_overhead_s, of.prefill_tokens_per_s, of.prefill_s_per_token2
     return math.fsum(
         (
             d**2,
-            2 * d * moments.p1 / r_p,
-            (1 / r_p**2 + 2 * d * q) * moments.p2,
-            (2 * q / r_p) * moments.p3,
-            q**2 * moments.p4,
+            2 * d * moments.u1 / r_p,
+            moments.u2 / r_p**2,
+            2 * d * q * moments.z1,
+            (2 * q / r_p) * moments.uz,
+            q**2 * moments.z2,
         )
     )
 
 
 def prefill_token_s(of: Parameters, moments: Moments) -> float:
-    """`d·p1 + p2/r_p + q·p3` (token·s): E[p·S(p)], prompt tokens held while their prefill runs."""
+    """`E[p·S] = d·p1 + pu/r_p + q·pz` (token·s): prompt tokens held while their prefill runs."""
     rate, quadratic = of.prefill_tokens_per_s, of.prefill_s_per_token2
-    return of.prefill_overhead_s * moments.p1 + moments.p2 / rate + quadratic * moments.p3
+    return of.prefill_overhead_s * moments.p1 + moments.pu / rate + quadratic * moments.pz
 
 
 def squared_variation(mean: float, second_moment: float) -> float:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .findings import Ledger
-from .parameters import ELEMENT_BYTES, Inputs
+from .parameters import ARRIVAL_SCV, CONCURRENCY, ELEMENT_BYTES, RATE, Inputs
 from .structure import TOPOLOGIES
 
 CHECK = "inputs"
 NOT_DECLARED = "not declared: default"
 
 Range = Literal["positive", "not negative", "ratio", "ceiling", "count"]
-Presence = Literal["always", "optional", "network", "optional network"]
-"""`network`: there exactly when a disaggregated topology is compared."""
+Presence = Literal["always", "optional", "network", "optional network", "declared arrivals"]
+"""`network`: there exactly when a disaggregated topology is compared; `declared arrivals`: with a rate or a concurrency."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ class Row:
 
 
 ROWS = (
+    Row(RATE, "requests/s", "high", presence="optional"),
+    Row(CONCURRENCY, "count", "high", "count", "optional"),
+    Row(ARRIVAL_SCV, "ratio", "high", "not negative", "declared arrivals", 1.0),
     Row("model.name", "text", presence="optional"),
     Row("model.layers", "count", range="count"),
     Row("model.kv_heads", "count", range="count"),
@@ -46,6 +49,7 @@ ROWS = (
     Row("service.prefill.tokens_per_second", "tokens/s", "low"),
     Row("service.prefill.overhead", "s", "high", "not negative"),
     Row("service.prefill.seconds_per_token_squared", "s/token^2", "high", "not negative", default=0.0),
+    Row("service.prefill.prefix_hit_ratio", "ratio", "low", "ratio", default=0.0),
     Row("service.prefill.utilization_ceiling", "ratio", "low", "ceiling"),
     Row("service.prefill.peak_tokens_per_second", "tokens/s", presence="optional"),
     Row("service.decode.discipline", "text", words=("fifo",)),
@@ -91,7 +95,10 @@ def check_inputs(ledger: Ledger, table: Sequence[Mapping[str, Any]]) -> Inputs |
     rows_fit = [_check_row(ledger, f"inputs[{row['path']}]", row) for row in table]
     compared = _check_compared(ledger, rows)
     complete = _check_order(ledger, [str(row["path"]) for row in table], compared)
-    if not (complete and all(rows_fit)):
+    one = ledger.holds(
+        CHECK, f"inputs[{RATE}]", not {RATE, CONCURRENCY} <= rows.keys(), CONCURRENCY, "a rate or a concurrency"
+    )
+    if not (complete and one and all(rows_fit)):
         return None
     _check_not_above(ledger, rows)
     chunk_tokens = tuple(
@@ -209,6 +216,8 @@ def _belongs(row: Row, there: set[str], moved: bool, chunked: bool) -> bool:
         return chunked
     if row.presence == "network":
         return moved
+    if row.presence == "declared arrivals":
+        return RATE in there or CONCURRENCY in there
     if row.presence == "optional network":
         return moved and row.path in there
     if row.path == "objectives.ttft_growth" and moved:

@@ -11,6 +11,7 @@ from typing import Any
 from .canonical import es6_number
 from .claims import LATENCY_LABEL, RESULT_PROVENANCE
 from .findings import Ledger
+from .parameters import RATE
 from .structure import BOUNDS
 
 CHECK = "matrix"
@@ -58,7 +59,7 @@ def columns_of(receipt: Mapping[str, Any]) -> list[str]:
 def cells_of(receipt: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str, str]:
     """Return the text of every cell in one scenario's row."""
     inputs = {row["path"]: row for row in receipt["inputs"]}
-    cells = _input_cells(inputs, scenario) | _knob_cells(receipt, inputs, scenario)
+    cells = _input_cells(inputs, scenario) | _knob_cells(inputs, scenario)
     for bound in BOUNDS:
         cells |= _bound_cells(scenario["bounds"][bound], bound)
     verdicts = {verdict["gate"]: verdict["verdict"] for verdict in scenario["verdicts"]}
@@ -87,9 +88,11 @@ def _input_cells(inputs: Mapping[str, Any], scenario: Mapping[str, Any]) -> Cell
     return cells
 
 
-def _knob_cells(receipt: Mapping[str, Any], inputs: Mapping[str, Any], scenario: Mapping[str, Any]) -> Cells:
+def _knob_cells(inputs: Mapping[str, Any], scenario: Mapping[str, Any]) -> Cells:
     cells: Cells = {name: (scenario.get(name), RESULT_PROVENANCE) for name in _KNOBS}
-    cells["rate_rps"] = (receipt["workload"]["buckets"][0]["rate_rps"], RESULT_PROVENANCE)
+    rate = inputs.get(RATE)
+    provenance = rate["provenance"] if rate is not None else RESULT_PROVENANCE
+    cells["rate_rps"] = (scenario["bounds"]["nominal"]["rate_rps"], provenance)
     chunks = inputs.get("topologies.chunked.chunk_tokens")
     cells["chunk_tokens"] = (scenario["chunk_tokens"], chunks["provenance"] if chunks is not None else "")
     return cells

@@ -8,6 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 ELEMENT_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
+RATE, CONCURRENCY, ARRIVAL_SCV = "requests.rate", "requests.concurrency", "requests.arrival_scv"
+HIT_RATIO = "service.prefill.prefix_hit_ratio"
 OVERHEAD_INPUTS = ("network.registration", "network.synchronization", "network.receiver_visibility")
 
 

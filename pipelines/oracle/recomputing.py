@@ -9,11 +9,12 @@ from itertools import islice
 from typing import Any
 
 from .findings import Ledger, unit_of_last_digit
+from .loop import check_solved_rate
 from .parameters import Inputs, Parameters
 from .scenario import Evaluation, Figures, Knobs, Timeline, goodput
 from .structure import BOUNDS, LANES, PART_KINDS
 from .topologies import PARTS, evaluate
-from .workload import Traffic
+from .traffic import Traffic, traffic_of
 
 SECTION = "docs/arithmetic.md section {}"
 _KNOBS = ("workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
@@ -30,6 +31,8 @@ _LATENCY_MEMBERS = (
     "transfer_worst_s",
     "transfer_envelope_share",
 )
+_CANCELLED = 1e-14
+"""Rounding of a difference of numbers near 1."""
 _WHY = {
     "pressure": SECTION.format(6),
     "tightest": SECTION.format(6),
@@ -59,7 +62,7 @@ def count_scenarios(inputs: Inputs) -> int:
     return pooled + (workers * (workers - 1) // 2 if "disaggregated" in inputs.compared else 0)
 
 
-def check_scenarios(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, traffic: Traffic) -> None:
+def check_scenarios(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
     """Check that every scenario is there once, in order, and recompute each."""
     found = receipt["scenarios"]
     expected = list(islice(scenarios_of(inputs), len(found) + 1))
@@ -72,7 +75,7 @@ def check_scenarios(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, 
             ledger.holds("scenarios", f"scenarios[{name}]", False, f"{times} rows", "one row")
     for name in known.keys() - set(names) if len(found) < count_scenarios(inputs) else ():
         ledger.holds("scenarios", f"scenarios[{name}]", False, "nothing", "a row", "every scenario is kept")
-    parameters = {bound: inputs.parameters(bound) for bound in BOUNDS}
+    at = {bound: (inputs.parameters(bound), traffic_of(receipt["workload"], inputs, bound)) for bound in BOUNDS}
     weights = receipt["rules"]["decision"]["operating_part_weights"]
     for index, row in enumerate(found):
         where = f"scenarios[{row['scenario']}]"
@@ -83,7 +86,8 @@ def check_scenarios(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, 
         if row["scenario"] in known:
             knobs = known[row["scenario"]]
             _check_row(ledger, where, row, knobs, inputs, weights)
-            _check_bounds(ledger, where, row, knobs, parameters, traffic)
+            for bound in BOUNDS:
+                _check_bound(ledger, f"{where}.bounds.{bound}", row["bounds"][bound], knobs, *at[bound])
 
 
 def operating_parts(topology: str, weights: Mapping[str, float]) -> float:
@@ -103,25 +107,21 @@ def _check_row(
     ledger.figure("scenarios", f"{where}.operating_parts", row["operating_parts"], parts, "docs/formats.md, Scenarios")
 
 
-def _check_bounds(
-    ledger: Ledger,
-    where: str,
-    row: Mapping[str, Any],
-    knobs: Knobs,
-    parameters: Mapping[str, Parameters],
-    traffic: Traffic,
+def _check_bound(
+    ledger: Ledger, where: str, found: Mapping[str, Any], knobs: Knobs, of: Parameters, traffic: Traffic
 ) -> None:
-    for bound in BOUNDS:
-        place, found = f"{where}.bounds.{bound}", row["bounds"][bound]
-        _check_additions(ledger, place, found, traffic)
-        try:
-            evaluation = evaluate(parameters[bound], traffic, knobs)
-            _check_loads(ledger, place, found, evaluation)
-            _check_latency(ledger, place, found, evaluation, parameters[bound], traffic)
-        except (ArithmeticError, ValueError) as error:
-            ledger.holds(
-                "figures", place, False, found["status"], f"nothing: {error}", "the inputs give no number here"
-            )
+    _check_additions(ledger, where, found, traffic)
+    try:
+        if traffic.concurrency is None:
+            ledger.same("rates", f"{where}.rate_rps", found["rate_rps"], traffic.rate_rps, "the rate of this bound")
+        else:
+            traffic = traffic.at_rate(found["rate_rps"])
+            check_solved_rate(ledger, f"{where}.rate_rps", traffic.rate_rps, of, traffic, knobs)
+        evaluation = evaluate(of, traffic, knobs)
+        _check_loads(ledger, where, found, evaluation)
+        _check_latency(ledger, where, found, evaluation, of, traffic)
+    except (ArithmeticError, ValueError) as error:
+        ledger.holds("figures", where, False, found["status"], f"nothing: {error}", "the inputs give no number here")
 
 
 def _check_loads(ledger: Ledger, where: str, found: Mapping[str, Any], evaluation: Evaluation) -> None:
@@ -149,7 +149,10 @@ def _check_loads(ledger: Ledger, where: str, found: Mapping[str, Any], evaluatio
         ledger.same("loads", f"{where}.refusal.limit", exported["limit"], refusal.limit, SECTION.format(6))
     ledger.figure("loads", f"{where}.pressure", found["pressure"], evaluation.pressure, _WHY["pressure"])
     ledger.same("loads", f"{where}.tightest", found["tightest"], evaluation.tightest, _WHY["tightest"])
-    ledger.figure("loads", f"{where}.headroom", found["headroom"], 1 - evaluation.pressure, _WHY["headroom"])
+    headroom = 1 - evaluation.pressure
+    near_zero = abs(found["headroom"] - headroom) <= _CANCELLED  # 10 digits of a difference that cancels mean nothing
+    shown = found["headroom"] if near_zero else headroom
+    ledger.figure("loads", f"{where}.headroom", found["headroom"], shown, _WHY["headroom"])
 
 
 def _check_latency(

@@ -9,7 +9,7 @@ from typing import ClassVar
 from .equations import Wait
 from .parameters import Parameters
 from .structure import LANES
-from .workload import Moments, Traffic
+from .traffic import Moments, Traffic
 
 
 @dataclass(frozen=True)

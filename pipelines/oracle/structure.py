@@ -20,6 +20,9 @@ METRIC_UNITS = {
     "gpus": "count",
     "operating_parts": "count",
 }
+ARRIVAL_KINDS = ("open", "rate", "closed")
+STEPS = ("spread_ties", "place_turns", "window", "where", "prompt_tokens", "thin", "repeat", "scale_rate")
+"""What may be done to a log, in this order."""
 PART_KINDS = ("pools", "queues", "state_transfers", "failure_edges")
 PREFERENCES = ("operating_parts", "gpus", "margin")
 LANES = (
@@ -56,13 +59,20 @@ _BUCKET = record(
     {
         "bucket": text(),
         "requests": count(1),
-        "rate_rps": number(0),
+        "rate_rps": nullable(number(0)),
         "arrival_scv": nullable(number(0)),
         "prompt_tokens_mean": number(1),
         "prompt_tokens_m2": number(1),
-        "prompt_tokens_m3": number(1),
-        "prompt_tokens_m4": number(1),
         "prompt_tokens_max": count(1),
+        "uncached_tokens_mean": number(1),
+        "uncached_tokens_m2": number(1),
+        "uncached_tokens_max": count(1),
+        "attention_mean": number(1),
+        "attention_m2": number(1),
+        "attention_max": number(1),
+        "uncached_attention_mean": number(1),
+        "prompt_uncached_mean": number(1),
+        "prompt_attention_mean": number(1),
         "output_tokens_mean": number(1),
         "output_tokens_m2": number(1),
         "output_tokens_max": count(1),
@@ -77,24 +87,53 @@ _STRATUM = record(
         "stratum": count(0),
         "requests": count(1),
         "prompt_tokens_mean": number(1),
-        "prompt_tokens_m2": number(1),
+        "uncached_tokens_mean": number(1),
+        "attention_mean": number(1),
+    }
+)
+
+_WINDOW = record(
+    {
+        "bucket": text(),
+        "window_s": number(0),
+        "windows": count(1),
+        "dispersion": nullable(number(0)),
+        "peak_rps": number(0),
+    }
+)
+
+_PREFIX_CACHE = record(
+    {
+        "capacity_tokens": nullable(count(1)),
+        "scope": one_of("shared", "per_worker"),
+        "workers": count(1),
+        "block_tokens": count(1),
+        "hit_ratio": number(0),
     }
 )
 
 _WORKLOAD = record(
     {
+        "kind": one_of(*ARRIVAL_KINDS),
         "requests_sha256": text(_SHA256),
         "format": text(),
         "provenance": _PROVENANCE,
         "source": nullable(text()),
         "note": nullable(text(empty=True)),
-        "requests": count(2),
-        "duration_s": number(0),
+        "requests": count(1),
+        "duration_s": nullable(number(0)),
         "bucket_edges_tokens": listing(count(2)),
         "rows_read": count(1),
         "rows_dropped": count(0),
+        "dropped": listing(record({"kind": text(), "rows": count(1)}), key="kind"),
+        "steps": listing(
+            record({"step": one_of(*STEPS), "detail": text(empty=True), "requests": count(1)}), key="step"
+        ),
+        "prefix_cache": nullable(_PREFIX_CACHE),
+        "warnings": listing(text()),
         "buckets": listing(_BUCKET, key="bucket", least=2),
         "strata": listing(_STRATUM, least=1),
+        "windows": listing(_WINDOW),
     }
 )
 
@@ -113,6 +152,8 @@ _KV = record(
         "bytes_per_token": record({"nominal": number(0), "conservative": number(0)}),
     }
 )
+
+_SERVICE = record({"bound": one_of(*BOUNDS), "bucket": text(), "prefill_mean_s": number(0), "prefill_m2_s2": number(0)})
 
 _TRANSFER = record(
     {
@@ -172,6 +213,7 @@ _TIMELINE = record(
 
 _BOUND = record(
     {
+        "rate_rps": number(0),
         "status": one_of("evaluated", "refused"),
         "refusal": nullable(record({"kind": text(), "resource": text(), "figure": number(), "limit": number()})),
         "label": text(),
@@ -261,6 +303,7 @@ RECEIPT: Shape = record(
         "inputs": listing(_INPUT, key="path", least=1),
         "workload": _WORKLOAD,
         "kv": _KV,
+        "service": listing(_SERVICE, least=4),
         "transfer": nullable(_TRANSFER),
         "topologies": listing(_TOPOLOGY, key="topology", least=1),
         "rules": _RULES,

@@ -8,7 +8,7 @@ from . import equations as eq
 from .chunking import chunked
 from .parameters import Parameters
 from .scenario import Evaluation, Figures, Gauge, Knobs, Refused, timeline
-from .workload import Moments, Traffic
+from .traffic import Moments, Stratum, Traffic
 
 PARTS = {
     "aggregated": {"pools": 1, "queues": 1, "state_transfers": 0, "failure_edges": 1},
@@ -32,7 +32,7 @@ def aggregated(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) -> 
     n, whole = float(knobs.workers_mixed or 0), traffic.whole
     work = eq.decode_work(whole, prefill_emits_first_token=True)
     c = eq.seconds_per_sequence(of, work)
-    service = eq.prefill_s(of, whole.p1, whole.p2)
+    service = eq.prefill_s(of, whole.u1, whole.z1)
     rho_p = traffic.rate_rps * service / n
     x = traffic.rate_rps * work.steps / n
     rho = rho_p + x * c
@@ -53,15 +53,15 @@ def aggregated(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) -> 
 
     def lanes(k: Moments) -> tuple[float, ...]:
         rest = max(0.0, k.o1 - 1 - k.multi_token_share) * t
-        return (of.admission_s, wait, eq.prefill_s(of, k.p1, k.p2), 0.0, 0.0, 0.0, k.multi_token_share * t, rest)
+        return (of.admission_s, wait, eq.prefill_s(of, k.u1, k.z1), 0.0, 0.0, 0.0, k.multi_token_share * t, rest)
 
     return Figures(
         timelines=tuple(timeline(k, lanes(k), 3) for k in traffic.buckets),
-        stratum_ttft_s=tuple(of.admission_s + wait + eq.prefill_s(of, s.p1, s.p2) for s in traffic.strata),
+        stratum_ttft_s=tuple(of.admission_s + wait + eq.prefill_s(of, s.u1, s.z1) for s in traffic.strata),
         queue=queue,
         waits_s={"prefill": wait, "transfer": 0.0, "decode": 0.0},
         decode_batch=batch,
-        stall_s=eq.prefill_s(of, whole.p_max, whole.p_max**2) + step if work.steps else None,
+        stall_s=eq.longest_prefill_s(of, whole) + step if work.steps else None,
     )
 
 
@@ -70,7 +70,7 @@ def disaggregated(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) 
     n_p, n_d, whole = float(knobs.workers_prefill or 0), float(knobs.workers_decode or 0), traffic.whole
     work = eq.decode_work(whole, prefill_emits_first_token=not of.decode_emits_first_token)
     c = eq.seconds_per_sequence(of, work)
-    service, movement = eq.prefill_s(of, whole.p1, whole.p2), eq.transfer_s(of, whole.p1)
+    service, movement = eq.prefill_s(of, whole.u1, whole.z1), eq.transfer_s(of, whole.p1)
     rho_p, rho_l = traffic.rate_rps * service / n_p, traffic.rate_rps * movement / of.links
     x = traffic.rate_rps * work.steps / n_d
     rho_d = x * c
@@ -91,17 +91,15 @@ def disaggregated(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) 
     queue = eq.pool_queue(of, traffic.arrival_scv, scv, rho_p, n_p, service)
     to_first_token = 7 if of.decode_emits_first_token else 3
 
-    def lanes(p1: float, p2: float, o1: float, multi: float) -> tuple[float, ...]:
+    def lanes(k: Moments | Stratum, o1: float, multi: float) -> tuple[float, ...]:
         first, rest = (1.0, o1 - 1) if of.decode_emits_first_token else (multi, max(0.0, o1 - 1 - multi))
-        movement = visible_movement_s(of, p1, p2)
-        prefill = eq.prefill_s(of, p1, p2)
+        prefill = eq.prefill_s(of, k.u1, k.z1)
+        movement = visible_movement_s(of, k.p1, prefill)
         return (of.admission_s, queue.mean_s, prefill, link.mean_s, movement, decode_wait, first * t, rest * t)
 
     return Figures(
-        timelines=tuple(
-            timeline(k, lanes(k.p1, k.p2, k.o1, k.multi_token_share), to_first_token) for k in traffic.buckets
-        ),
-        stratum_ttft_s=tuple(math.fsum(lanes(s.p1, s.p2, 1.0, 0.0)[:to_first_token]) for s in traffic.strata),
+        timelines=tuple(timeline(k, lanes(k, k.o1, k.multi_token_share), to_first_token) for k in traffic.buckets),
+        stratum_ttft_s=tuple(math.fsum(lanes(s, 1.0, 0.0)[:to_first_token]) for s in traffic.strata),
         queue=queue if queue.mean_s >= link.mean_s or not of.decode_emits_first_token else link,
         waits_s={"prefill": queue.mean_s, "transfer": link.mean_s, "decode": decode_wait},
         decode_batch=batch,
@@ -110,9 +108,9 @@ def disaggregated(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) 
     )
 
 
-def visible_movement_s(of: Parameters, p1: float, p2: float) -> float:
+def visible_movement_s(of: Parameters, p1: float, prefill_s: float) -> float:
     """`T - min(φ·κ·p/w, S)` (s): overlap hides at most the prefill that it overlaps."""
-    return eq.transfer_s(of, p1) - min(of.overlap * eq.payload_s(of, p1), eq.prefill_s(of, p1, p2))
+    return eq.transfer_s(of, p1) - min(of.overlap * eq.payload_s(of, p1), prefill_s)
 
 
 def _take_memory(
@@ -143,7 +141,7 @@ def _stall_s(
         return t if whole.multi_token_share else None
     if not work.steps:
         return None
-    return link_wait + visible_movement_s(of, whole.p_max, whole.p_max**2) + decode_wait + t
+    return link_wait + visible_movement_s(of, whole.p_max, eq.longest_prefill_s(of, whole)) + decode_wait + t
 
 
 _FIGURES = {"aggregated": aggregated, "chunked": chunked, "disaggregated": disaggregated}

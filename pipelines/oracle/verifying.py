@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .arrivals import check_declared
 from .canonical import canonical_bytes, sha256_of
 from .claims import check_claims
 from .deciding import Candidate, check_decision, decide
-from .derived import check_fingerprint, check_kv, check_parts, check_transfer
+from .derived import check_fingerprint, check_kv, check_parts, check_service, check_transfer
 from .findings import Ledger, Verification
+from .history import check_hits_count_once
 from .inputs import check_inputs
 from .judging import check_gates, check_verdicts, judge_all
 from .matrix import check_matrix, check_matrix_summary
@@ -19,7 +21,7 @@ from .parameters import Inputs
 from .reading import ReceiptFile, read_bytes, read_receipt
 from .recomputing import check_scenarios
 from .structure import check_structure
-from .workload import check_workload, traffic_of
+from .workload import check_workload
 
 MATRIX_NAME = "matrix.csv"
 
@@ -38,7 +40,7 @@ def verify(receipt_path: Path, matrix_path: Path | None = None) -> Verification:
         if not check_structure(ledger, file.receipt):
             notes.append("nothing was recomputed: the structure is not that of a receipt")
         elif not check_content(ledger, file.receipt, matrix):
-            notes.append("the scenarios were not recomputed: the inputs table is not usable")
+            notes.append("the scenarios were not recomputed: the inputs table or the arrivals are not usable")
     except (ArithmeticError, RecursionError) as error:
         why = "no receipt of a plan has figures or nesting beyond what can be computed with"
         ledger.holds("arithmetic", "receipt", False, type(error).__name__, "figures that can be recomputed", why)
@@ -69,17 +71,21 @@ def check_content(ledger: Ledger, receipt: Mapping[str, Any], matrix: bytes | No
     """Check everything in a receipt of the right structure; say whether its scenarios could be recomputed."""
     check_claims(ledger, receipt)
     check_fingerprint(ledger, receipt)
-    check_workload(ledger, receipt["workload"])
+    usable = check_workload(ledger, receipt["workload"])
     check_matrix_summary(ledger, receipt)
     if matrix is not None:
         check_matrix(ledger, receipt, matrix)
     inputs = check_inputs(ledger, receipt["inputs"])
     if inputs is None:
         return False
+    check_hits_count_once(ledger, receipt["workload"], inputs)
+    if not (check_declared(ledger, receipt["workload"], inputs) and usable):
+        return False
     check_kv(ledger, receipt["kv"], inputs)
+    check_service(ledger, receipt, inputs)
     check_transfer(ledger, receipt["transfer"], inputs)
     check_parts(ledger, receipt, inputs)
-    check_scenarios(ledger, receipt, inputs, traffic_of(receipt["workload"]))
+    check_scenarios(ledger, receipt, inputs)
     _check_judgement(ledger, receipt, inputs)
     return True
 

@@ -1,11 +1,12 @@
 """The receipt as a JSON value (docs/formats.md, Receipt)."""
 
+import json
 from typing import Any
 
 import polars as pl
 
-from pipelines import ARITHMETIC_VERSION, __version__
-from pipelines.arithmetic import kv, transfer
+from pipelines import __version__, arithmetic
+from pipelines.arithmetic import kv, service, transfer
 from pipelines.frames.canonical import digest
 from pipelines.frames.digits import RESULT_DIGITS, round_results, significant
 from pipelines.frames.evaluation import LANES
@@ -22,6 +23,7 @@ from pipelines.topologies.constants import (
     bound_constants,
     kv_bytes_per_token,
     transfer_overhead_s,
+    workload_moments,
 )
 from pipelines.topologies.declared import PART_KINDS, TOPOLOGIES
 
@@ -37,6 +39,9 @@ UNMEASURED = (
     "behaviour after a worker, a transfer or a router fails",
 )
 
+_PREFILL_SYMBOLS = ("overhead", "tokens_per_second", "seconds_per_token_squared")
+"""d, r_p and q under ``service.prefill``."""
+
 Json = dict[str, Any]
 
 
@@ -45,13 +50,14 @@ def build_receipt(plan: PlanFrames) -> tuple[Json, bytes]:
     body: Json = {
         "apiVersion": "phaseledger/v1",
         "kind": "TopologyReceipt",
-        "versions": {"product": __version__, "arithmetic": ARITHMETIC_VERSION, "significant_digits": RESULT_DIGITS},
+        "versions": {"product": __version__, "arithmetic": arithmetic.VERSION, "significant_digits": RESULT_DIGITS},
         "truth_boundary": {"statement": STATEMENT, "latency_label": "modeled", "unmeasured": list(UNMEASURED)},
         "fingerprint": plan.frozen["fingerprint"].item(),
         "cohort": {"name": plan.frozen["name"].item(), "title": plan.frozen["title"].item()},
         "inputs": inputs_json(plan.inputs),
         "workload": _workload(plan),
         "kv": _kv(plan),
+        "service": _service(plan),
         "transfer": _transfer(plan),
         "topologies": _topologies(plan),
         "rules": _rules(plan),
@@ -67,6 +73,7 @@ def build_receipt(plan: PlanFrames) -> tuple[Json, bytes]:
 def _workload(plan: PlanFrames) -> Json:
     row = plan.frozen.row(0, named=True)
     kept = (
+        "kind",
         "requests_sha256",
         "format",
         "provenance",
@@ -77,11 +84,18 @@ def _workload(plan: PlanFrames) -> Json:
         "rows_read",
         "rows_dropped",
     )
-    return {name: row[name] for name in kept} | {
-        "bucket_edges_tokens": [int(edge) for edge in row["bucket_edges_tokens"].split()],
-        "buckets": plan.buckets.to_dicts(),
-        "strata": plan.strata.to_dicts(),
-    }
+    as_json = ("dropped", "steps", "prefix_cache", "warnings")
+    return (
+        {name: row[name] for name in kept}
+        | {name: None if row[name] is None else json.loads(row[name]) for name in as_json}
+        | {
+            "bucket_edges_tokens": [int(edge) for edge in row["bucket_edges_tokens"].split()],
+            # attention of a very long prompt is no whole number that JSON holds exactly: the double is what is computed with
+            "buckets": plan.buckets.with_columns(pl.col("attention_max").cast(pl.Float64)).to_dicts(),
+            "strata": plan.strata.to_dicts(),
+            "windows": plan.windows.to_dicts(),
+        }
+    )
 
 
 def _kv(plan: PlanFrames) -> Json:
@@ -92,6 +106,22 @@ def _kv(plan: PlanFrames) -> Json:
     factors["element_bytes"] = kv.ELEMENT_BYTES[inputs.word("model.kv_dtype")]
     per_token = {bound: significant(kv_bytes_per_token(inputs, bound)) for bound in BOUNDS}
     return {"formula": kv.FORMULA, "factors": factors, "bytes_per_token": per_token}
+
+
+def _service(plan: PlanFrames) -> list[Json]:
+    """E[S] and E[S²] of whole prompts, per bound and bucket."""
+    rows = []
+    for bound in BOUNDS:
+        d, r_p, q = (plan.table.number(f"service.prefill.{name}", bound) for name in _PREFILL_SYMBOLS)
+        for bucket in plan.buckets.iter_rows(named=True):
+            u1, u2, z1, z2, uz = (
+                workload_moments(bucket, plan.table, bound)[symbol] for symbol in ("u1", "u2", "z1", "z2", "uz")
+            )
+            mean = service.prefill_s(u1, z1, d=d, r_p=r_p, q=q)
+            second = service.prefill_second_moment(u1, u2, z1, z2, uz, d=d, r_p=r_p, q=q)
+            rows.append((bound, bucket["bucket"], mean, second))
+    columns = ("bound", "bucket", "prefill_mean_s", "prefill_m2_s2")
+    return round_results(pl.DataFrame(rows, schema=list(columns), orient="row")).to_dicts()
 
 
 def _transfer(plan: PlanFrames) -> Json | None:
@@ -191,6 +221,7 @@ def _bound(row: Json, ceilings: Json, lanes: dict[tuple[str, str], list[Json]]) 
     ]
     figures = [name for name in COLUMNS_OF_BOUND if name != "status" and not name.startswith("refusal_")]
     return {
+        "rate_rps": row["rate_rps"],
         "status": row["status"],
         "refusal": refusal if row["status"] == "refused" else None,
         "label": "modeled",

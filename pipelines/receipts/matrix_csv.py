@@ -38,6 +38,7 @@ _INPUT_COLUMNS = {
 }
 _DERIVED_KNOBS = ("workers_mixed", "workers_prefill", "workers_decode")
 _CHUNKS = "topologies.chunked.chunk_tokens"
+_RATE = "requests.rate"
 
 Json = dict[str, Any]
 Cell = tuple[Any, str]
@@ -86,7 +87,8 @@ def _row(body: Json, inputs: dict[str, Json], scenario: Json) -> dict[str, Cell]
     for column, path in _INPUT_COLUMNS.items():
         used = path in inputs and (path != "network.effective_bandwidth" or scenario["topology"] == "disaggregated")
         row[column] = (inputs[path]["value"], inputs[path]["provenance"]) if used else (None, "")
-    row["rate_rps"] = (body["workload"]["buckets"][0]["rate_rps"], "derived")
+    rate_from = inputs[_RATE]["provenance"] if _RATE in inputs else "derived"
+    row["rate_rps"] = (scenario["bounds"]["nominal"]["rate_rps"], rate_from)
     row |= {name: (scenario[name], "derived") for name in _DERIVED_KNOBS}
     row["chunk_tokens"] = (scenario["chunk_tokens"], inputs[_CHUNKS]["provenance"] if _CHUNKS in inputs else "")
     row |= {name: (scenario[name], "derived") for name in ("gpus", "operating_parts")}

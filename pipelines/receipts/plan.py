@@ -15,6 +15,7 @@ class PlanFrames:
     frozen: pl.DataFrame  # FrozenCohort
     buckets: pl.DataFrame  # Buckets
     strata: pl.DataFrame  # Strata
+    windows: pl.DataFrame  # Windows
     evaluations: list[pl.DataFrame]  # Evaluation, one per compared topology
     matrix: pl.DataFrame  # ScenarioMatrix
     gates: pl.DataFrame  # Gates

@@ -27,7 +27,7 @@ def _reads(topology: str, path: str) -> bool:
         return separate
     if path == "topologies.chunked.chunk_tokens":
         return topology == "chunked"
-    return path.startswith(("model.", "service.", "inventory."))
+    return path.startswith(("requests.", "model.", "service.", "inventory."))
 
 
 def _objectives(gates: pl.DataFrame, topology: str) -> set[str]:

@@ -7,15 +7,17 @@ from pipelines.topologies.phases import (
     CA2,
     D1,
     KAPPA,
-    P1,
-    P2,
     P_MAX,
     R_P,
     RATE,
     T0,
+    U1,
+    U_MAX,
+    Z1,
     C,
     D,
     Phases,
+    Prompts,
     Q,
     Span,
     Stratum,
@@ -31,14 +33,14 @@ PASSES = 12
 _ROOM = pl.col("room")
 
 
-def chunks(p: float) -> pl.Expr:
-    """Steps that a prompt of ``p`` tokens takes: ceil(p/h)."""
-    return (p / _ROOM).ceil()
+def chunks(prompts: Prompts) -> pl.Expr:
+    """Steps that a prompt of u uncached tokens takes where a step has room for C': max(1, ceil(u/C'))."""
+    return pl.max_horizontal(pl.lit(1.0), (prompts.uncached / _ROOM).ceil())
 
 
 def _execution_s(stratum: Stratum) -> pl.Expr:
-    full_step = T0 + pl.col("decode_batch") * C + D
-    return chunks(stratum.p1) * full_step + stratum.p1 / R_P + Q * stratum.p2
+    full_step, prompts = T0 + pl.col("decode_batch") * C + D, stratum.prompts
+    return chunks(prompts) * full_step + prompts.uncached / R_P + Q * prompts.attention
 
 
 def _mean(strata: tuple[Stratum, ...], of: list[pl.Expr]) -> pl.Expr:
@@ -52,8 +54,9 @@ def execution_s(span: Span) -> pl.Expr:
 
 
 def _solve_batch(frame: pl.DataFrame, strata: tuple[Stratum, ...]) -> pl.DataFrame:
-    """Add ``room`` (h), ``load_mixed`` (ρ), ``t`` and ``decode_batch``: the passes of docs/arithmetic.md."""
+    """Add ``room`` (C', tokens), ``load_mixed`` (ρ), ``t`` and ``decode_batch``: the passes of docs/arithmetic.md."""
     n, rho_pc, rho, t = pl.col("workers_mixed"), pl.col("rho_pc"), pl.col("rho"), pl.col("next_t")
+    steps = _mean(strata, [chunks(stratum.prompts) for stratum in strata])
     frame = frame.with_columns(
         decode_batch=pl.lit(0.0), stopped=pl.lit(False), load_mixed=pl.lit(None, pl.Float64), t=pl.lit(None, pl.Float64)
     )
@@ -61,7 +64,7 @@ def _solve_batch(frame: pl.DataFrame, strata: tuple[Stratum, ...]) -> pl.DataFra
         frame = (
             frame.with_columns(room=pl.col("chunk_tokens") - pl.col("decode_batch"))
             .with_columns(stopped=pl.col("stopped") | (_ROOM < 1))
-            .with_columns(rho_pc=RATE / n * (D * _mean(strata, [chunks(s.p1) for s in strata]) + P1 / R_P + Q * P2))
+            .with_columns(rho_pc=RATE / n * (D * steps + U1 / R_P + Q * Z1))
             .with_columns(rho=rho_pc + pl.col("rho_d"))
             .with_columns(load_mixed=pl.when("stopped").then("load_mixed").otherwise(rho))
             .with_columns(stopped=pl.col("stopped") | (rho >= 1))
@@ -84,12 +87,12 @@ def evaluate(base: pl.DataFrame, dispatch: str, first_token: str, strata: tuple[
         s_mean=_mean(strata, executions),
         s_second=_mean(strata, [execution * execution for execution in executions]),
         token_seconds=_mean(
-            strata, [stratum.p1 * execution for stratum, execution in zip(strata, executions, strict=True)]
+            strata, [stratum.prompts.p1 * execution for stratum, execution in zip(strata, executions, strict=True)]
         ),
     ).with_columns(cs2=service.scv(s_mean, pl.col("s_second")), lane=RATE / n * s_mean)
     frame = with_step_and_slots(frame)
     queue = queues.pool_wait(dispatch, CA2, pl.col("cs2"), pl.col("lane"), n, s_mean)
-    piece = pl.min_horizontal(_ROOM, P_MAX)
+    piece = pl.min_horizontal(_ROOM, U_MAX)
     full_step = T0 + b * C + D + piece / R_P + Q * (P_MAX * P_MAX - (P_MAX - piece) * (P_MAX - piece))
     frame = frame.with_columns(
         load_prefill_lane=pl.when(_ROOM >= 1).then("lane"),

@@ -1,12 +1,19 @@
 """The constants of one cohort under each bound, as columns named by the symbols of docs/arithmetic.md."""
 
+from typing import Any
+
 import polars as pl
 
 from pipelines.arithmetic import kv
 from pipelines.frames.inputs import BOUNDS, Bound, InputTable
+from pipelines.frames.workload import ALL
 
 OVERHEAD_INPUTS = ("network.registration", "network.synchronization", "network.receiver_visibility")
 BANDWIDTH_INPUT = "network.effective_bandwidth"
+RATE_INPUT = "requests.rate"
+CONCURRENCY_INPUT = "requests.concurrency"
+ARRIVAL_SCV_INPUT = "requests.arrival_scv"
+HIT_RATIO_INPUT = "service.prefill.prefix_hit_ratio"
 
 _SYMBOLS = {
     "a": "service.admission",
@@ -30,13 +37,18 @@ _NETWORK_SYMBOLS = {
     "u_l": "network.utilization_ceiling",
 }
 _WORKLOAD_SYMBOLS = {
-    "rate": "rate_rps",
-    "ca2": "arrival_scv",
     "p1": "prompt_tokens_mean",
     "p2": "prompt_tokens_m2",
-    "p3": "prompt_tokens_m3",
-    "p4": "prompt_tokens_m4",
     "p_max": "prompt_tokens_max",
+    "u1": "uncached_tokens_mean",
+    "u2": "uncached_tokens_m2",
+    "u_max": "uncached_tokens_max",
+    "z1": "attention_mean",
+    "z2": "attention_m2",
+    "z_max": "attention_max",
+    "uz": "uncached_attention_mean",
+    "pu": "prompt_uncached_mean",
+    "pz": "prompt_attention_mean",
     "o1": "output_tokens_mean",
     "o2": "output_tokens_m2",
     "po": "prompt_output_mean",
@@ -57,10 +69,42 @@ def transfer_overhead_s(inputs: InputTable, bound: Bound) -> float:
     return sum(inputs.number(path, bound) for path in OVERHEAD_INPUTS)
 
 
+def declared_rate_rps(inputs: InputTable, bound: Bound = "nominal") -> float | None:
+    """Λ in requests/s where the cohort declares it."""
+    return inputs.number(RATE_INPUT, bound) if inputs.has(RATE_INPUT) else None
+
+
+def miss_factors(inputs: InputTable, bound: Bound) -> tuple[float, float]:
+    """α = 1 - η and β = 1 - η²: what a declared hit ratio leaves of uncached tokens and of attention; both 1 where none is."""
+    eta = inputs.number(HIT_RATIO_INPUT, bound) if inputs.has(HIT_RATIO_INPUT) else 0.0
+    return 1 - eta, 1 - eta * eta
+
+
+def workload_moments(bucket: dict[str, Any], inputs: InputTable, bound: Bound) -> dict[str, float]:
+    """The moments of one row of :class:`pipelines.frames.workload.Buckets` by symbol, scaled by a declared hit ratio.
+
+    Units are powers of tokens. The largest u and z stay: the longest prompt may miss entirely.
+    """
+    alpha, beta = miss_factors(inputs, bound)
+    moments = {symbol: float(bucket[column]) for symbol, column in _WORKLOAD_SYMBOLS.items()}
+    left = {"u1": alpha, "u2": alpha**2, "z1": beta, "z2": beta**2, "uz": alpha * beta, "pu": alpha, "pz": beta}
+    return moments | {symbol: factor * moments[symbol] for symbol, factor in left.items()}
+
+
+def _arrivals(bucket: dict[str, Any], inputs: InputTable, bound: Bound) -> dict[str, float | None]:
+    """Λ (requests/s; none in a closed loop), ca² and K (none unless closed) of all requests."""
+    declared = inputs.has(ARRIVAL_SCV_INPUT)
+    ca2 = inputs.number(ARRIVAL_SCV_INPUT, bound) if declared else float(bucket["arrival_scv"])
+    concurrency = inputs.number(CONCURRENCY_INPUT, bound) if inputs.has(CONCURRENCY_INPUT) else None
+    rate = declared_rate_rps(inputs, bound) if declared else float(bucket["rate_rps"])
+    return {"rate": rate, "ca2": ca2, "concurrency": concurrency}
+
+
 def _constants(inputs: InputTable, bound: Bound) -> dict[str, float | str]:
     row: dict[str, float | str] = {symbol: inputs.number(path, bound) for symbol, path in _SYMBOLS.items()}
     row["u_m"] = min(inputs.number(_SYMBOLS["u_p"], bound), inputs.number(_SYMBOLS["u_d"], bound))
     row["kappa"] = kv_bytes_per_token(inputs, bound)
+    row["alpha"], row["beta"] = miss_factors(inputs, bound)
     if inputs.has(BANDWIDTH_INPUT):
         row |= {symbol: inputs.number(path, bound) for symbol, path in _NETWORK_SYMBOLS.items()}
         row["overhead"] = transfer_overhead_s(inputs, bound)
@@ -68,7 +112,14 @@ def _constants(inputs: InputTable, bound: Bound) -> dict[str, float | str]:
 
 
 def bound_constants(inputs: InputTable, buckets: pl.DataFrame) -> pl.DataFrame:
-    """Two rows, nominal and conservative: declared symbols, κ, and the moments of the whole cohort (bucket ``all``)."""
-    overall = buckets.filter(pl.col("bucket") == "all").row(0, named=True)
-    moments = [pl.lit(float(overall[column])).alias(symbol) for symbol, column in _WORKLOAD_SYMBOLS.items()]
-    return pl.DataFrame([_constants(inputs, bound) for bound in BOUNDS]).with_columns(moments)
+    """Two rows, nominal and conservative: declared symbols, κ, α, β, arrivals, and the moments of the whole cohort (bucket ``all``).
+
+    Arrivals are ``rate`` (Λ) and ``ca2``, declared or else the trace's, and ``concurrency`` (K). One of ``rate`` and
+    ``concurrency`` is null: in a closed loop, the rate is each scenario's own.
+    """
+    overall = buckets.filter(pl.col("bucket") == ALL).row(0, named=True)
+    rows = [
+        {**_constants(inputs, bound), **_arrivals(overall, inputs, bound), **workload_moments(overall, inputs, bound)}
+        for bound in BOUNDS
+    ]
+    return pl.DataFrame(rows).with_columns(pl.col("rate", "concurrency").cast(pl.Float64))

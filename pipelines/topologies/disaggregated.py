@@ -30,8 +30,9 @@ _W, _PHI, _OVERHEAD, _LINKS = pl.col("w"), pl.col("phi"), pl.col("overhead"), pl
 
 def movement_s(span: Span) -> pl.Expr:
     """Mean KV movement of a span in seconds that is not hidden behind its prefill."""
-    moved = transfer.transfer_s(span.p1, overhead=_OVERHEAD, kappa=KAPPA, w=_W)
-    return moved - transfer.hidden_s(span.p1, whole_prompt_s(span), phi=_PHI, kappa=KAPPA, w=_W)
+    p1 = span.prompts.p1
+    moved = transfer.transfer_s(p1, overhead=_OVERHEAD, kappa=KAPPA, w=_W)
+    return moved - transfer.hidden_s(p1, whole_prompt_s(span), phi=_PHI, kappa=KAPPA, w=_W)
 
 
 def _with_transfers(frame: pl.DataFrame) -> pl.DataFrame:

@@ -1,14 +1,20 @@
 """Cohort x scenarios -> lanes: all scenarios of one topology, both bounds, every bucket, without a loop over scenarios."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import polars as pl
 
+from pipelines.frames.digits import WORKLOAD_DIGITS, significant
 from pipelines.frames.evaluation import LANES, LOADS, Evaluation
 from pipelines.frames.inputs import InputTable
+from pipelines.frames.workload import ALL
 from pipelines.topologies import aggregated, chunked, disaggregated
-from pipelines.topologies.constants import bound_constants
+from pipelines.topologies.closed_loop import solved_rates
+from pipelines.topologies.constants import CONCURRENCY_INPUT, bound_constants
 from pipelines.topologies.declared import TOPOLOGIES, Topology
-from pipelines.topologies.lanes import bucket_lanes, check_lanes_add_up, dominant_queue
-from pipelines.topologies.phases import Phases, Span, Stratum
+from pipelines.topologies.lanes import bucket_lanes, check_lanes_add_up, dominant_queue, mean_e2e_s
+from pipelines.topologies.phases import Phases, Prompts, Span, Stratum
 
 _EVALUATORS = {
     "aggregated": aggregated.evaluate,
@@ -16,6 +22,29 @@ _EVALUATORS = {
     "disaggregated": disaggregated.evaluate,
 }
 _LATENCY_COLUMNS = ("decode_batch", "stall_s", "goodput", "dominant_queue", *LANES, "ttft_s", "tpot_s", "e2e_s")
+
+
+@dataclass(frozen=True)
+class _Question:
+    """One topology on one workload, for whatever scenarios, bounds and rates a frame holds."""
+
+    topology: Topology
+    dispatch: str
+    first_token: str
+    buckets: list[dict[str, Any]]
+    spans: dict[str, Span]
+
+    def phases(self, base: pl.DataFrame) -> Phases:
+        """Waits, loads and pace of every row of ``base``."""
+        parts = tuple(stratum for span in self.spans.values() for stratum in span.strata)
+        return _EVALUATORS[self.topology.name](base, self.dispatch, self.first_token, parts)
+
+    def response(self, base: pl.DataFrame) -> pl.DataFrame:
+        """Whether each row of ``base`` is ``refused`` at its rate, and its mean ``e2e_s`` over all requests."""
+        phases = self.phases(base)
+        return _with_refusal(phases.frame, self.topology).select(
+            refused=pl.col("status") == "refused", e2e_s=mean_e2e_s(phases, self.buckets, self.spans)
+        )
 
 
 def evaluate(
@@ -28,19 +57,26 @@ def evaluate(
 ) -> pl.DataFrame:
     """Evaluate every scenario of ``topology`` under both bounds: an :class:`Evaluation` frame, one row per scenario, bound and bucket.
 
-    Latencies are unrounded seconds. Raises ArithmeticError if lanes do not add up to the latencies derived without them.
+    Latencies are unrounded seconds. In a closed loop each scenario and bound is evaluated at the rate that it sustains.
+    Raises ArithmeticError if lanes do not add up to the latencies derived without them.
     """
     own = scenarios.filter(pl.col("topology") == topology)
     if own.is_empty():
         return _nothing()
-    declared = TOPOLOGIES[topology]
-    spans = _spans(buckets, strata)
-    parts = tuple(stratum for span in spans.values() for stratum in span.strata)
+    question = _Question(
+        TOPOLOGIES[topology],
+        inputs.word("service.dispatch"),
+        inputs.word("service.first_token_source"),
+        buckets.filter(pl.col("bucket") != ALL).to_dicts(),
+        _spans(buckets, strata),
+    )
     base = own.join(bound_constants(inputs, buckets), how="cross", maintain_order="left_right")
-    first_token = inputs.word("service.first_token_source")
-    phases = _EVALUATORS[topology](base, inputs.word("service.dispatch"), first_token, parts)
-    judged = _with_pressure(_with_refusal(phases.frame, declared), declared)
-    lanes = _lanes(judged, phases, buckets, spans).with_columns(fingerprint=pl.lit(fingerprint))
+    if inputs.has(CONCURRENCY_INPUT):
+        base = base.with_columns(solved_rates(base, question.response))
+    phases = question.phases(base)
+    judged = _with_pressure(_with_refusal(phases.frame, question.topology), question.topology)
+    shown = judged.with_columns(fingerprint=pl.lit(fingerprint), rate_rps=_exported_rates(base))
+    lanes = _lanes(shown, phases, question)
     check_lanes_add_up(lanes, phases.first_token)
     return Evaluation.validate(lanes.select(list(Evaluation.to_schema().columns)))
 
@@ -51,17 +87,24 @@ def _nothing() -> pl.DataFrame:
     return Evaluation.validate(pl.DataFrame(schema=schema))
 
 
+def _exported_rates(base: pl.DataFrame) -> pl.Series:
+    """Λ of each row in requests/s, to the digits of a workload figure."""
+    return pl.Series([significant(rate, WORKLOAD_DIGITS) for rate in base["rate"]], dtype=pl.Float64)
+
+
 def _spans(buckets: pl.DataFrame, strata: pl.DataFrame) -> dict[str, Span]:
     """The prompt buckets with their strata, in ascending order; a stratum's share is of the whole cohort."""
     total = int(strata["requests"].sum())
     spans = {}
-    for bucket in buckets.filter(pl.col("bucket") != "all").iter_rows(named=True):
+    for bucket in buckets.filter(pl.col("bucket") != ALL).iter_rows(named=True):
         rows = strata.filter(pl.col("bucket") == bucket["bucket"]).iter_rows(named=True)
-        within = tuple(
-            Stratum(row["requests"] / total, row["prompt_tokens_mean"], row["prompt_tokens_m2"]) for row in rows
-        )
-        spans[bucket["bucket"]] = Span(bucket["prompt_tokens_mean"], bucket["prompt_tokens_m2"], within)
+        within = tuple(Stratum(row["requests"] / total, _prompts(row)) for row in rows)
+        spans[bucket["bucket"]] = Span(_prompts(bucket), within)
     return spans
+
+
+def _prompts(row: dict[str, Any]) -> Prompts:
+    return Prompts(row["prompt_tokens_mean"], row["uncached_tokens_mean"], row["attention_mean"])
 
 
 def _with_refusal(frame: pl.DataFrame, topology: Topology) -> pl.DataFrame:
@@ -105,11 +148,10 @@ def _with_pressure(frame: pl.DataFrame, topology: Topology) -> pl.DataFrame:
     )
 
 
-def _lanes(frame: pl.DataFrame, phases: Phases, buckets: pl.DataFrame, spans: dict[str, Span]) -> pl.DataFrame:
+def _lanes(frame: pl.DataFrame, phases: Phases, question: _Question) -> pl.DataFrame:
     """One row per scenario, bound and bucket, in that order; refused rows without latencies."""
     frame = frame.with_columns(dominant_queue=dominant_queue())
-    rows = buckets.filter(pl.col("bucket") != "all").iter_rows(named=True)
-    per_bucket = [bucket_lanes(frame, phases, row, spans[row["bucket"]]) for row in rows]
+    per_bucket = [bucket_lanes(frame, phases, row, question.spans[row["bucket"]]) for row in question.buckets]
     goodput = per_bucket[0]["met"]
     for one in per_bucket[1:]:
         goodput = goodput + one["met"]

@@ -26,25 +26,42 @@ def dominant_queue() -> pl.Expr:
     )
 
 
-def bucket_lanes(frame: pl.DataFrame, phases: Phases, bucket: dict[str, Any], span: Span) -> pl.DataFrame:
-    """``frame`` with the bucket's lanes, TTFT, TPOT, E2E (s) and ``met``.
-
-    ``met`` is the share of the cohort that lies in the bucket and meets both objectives.
-    """
+def lane_seconds(phases: Phases, bucket: dict[str, Any], span: Span) -> dict[str, pl.Expr]:
+    """Seconds of each lane of the bucket's mean request, in order."""
     first_by_prefill = phases.first_token == "prefill"
     later_tokens = bucket["output_tokens_mean"] - 1
     first_step = bucket["multi_token_share"] if first_by_prefill else 1.0
     # answers of one and two tokens leave nothing; the difference of two rounded moments may fall just below
     remaining = max(0.0, later_tokens - first_step) if first_by_prefill else later_tokens
-    t = pl.col("t")
-    frame = frame.with_columns(
-        bucket=pl.lit(bucket["bucket"]),
-        admission_s=pl.col("a"),
-        prefill_execution_s=phases.execution_s(span),
-        kv_movement_s=phases.movement_s(span),
-        first_decode_step_s=t * first_step,
-        remaining_generation_s=t * remaining,
-    ).with_columns(
+    own = {
+        "admission_s": pl.col("a"),
+        "prefill_execution_s": phases.execution_s(span),
+        "kv_movement_s": phases.movement_s(span),
+        "first_decode_step_s": pl.col("t") * first_step,
+        "remaining_generation_s": pl.col("t") * remaining,
+    }
+    return {lane: own.get(lane, pl.col(lane)) for lane in LANES}
+
+
+def mean_e2e_s(phases: Phases, buckets: list[dict[str, Any]], spans: dict[str, Span]) -> pl.Expr:
+    """E[E2E] in seconds over all requests: the sum over buckets of N_k/N times their E2E."""
+    requests = sum(bucket["requests"] for bucket in buckets)
+    return pl.sum_horizontal(
+        [
+            pl.sum_horizontal(lane_seconds(phases, bucket, spans[bucket["bucket"]]).values())
+            * (bucket["requests"] / requests)
+            for bucket in buckets
+        ]
+    )
+
+
+def bucket_lanes(frame: pl.DataFrame, phases: Phases, bucket: dict[str, Any], span: Span) -> pl.DataFrame:
+    """``frame`` with the bucket's lanes, TTFT, TPOT, E2E (s) and ``met``.
+
+    ``met`` is the share of the cohort that lies in the bucket and meets both objectives.
+    """
+    later_tokens = bucket["output_tokens_mean"] - 1
+    frame = frame.with_columns(bucket=pl.lit(bucket["bucket"]), **lane_seconds(phases, bucket, span)).with_columns(
         ttft_s=pl.sum_horizontal(TO_FIRST_TOKEN[phases.first_token]),
         e2e_s=pl.sum_horizontal(LANES),
     )
@@ -55,7 +72,7 @@ def bucket_lanes(frame: pl.DataFrame, phases: Phases, bucket: dict[str, Any], sp
 
 def _met(phases: Phases, stratum: Stratum) -> pl.Expr:
     """Share of the cohort in ``stratum`` that meets both objectives: v_s·met_s."""
-    alone = Span(stratum.p1, stratum.p2, (stratum,))
+    alone = Span(stratum.prompts, (stratum,))
     own = {"prefill_execution_s": phases.execution_s(alone), "kv_movement_s": phases.movement_s(alone)}
     ttft = pl.sum_horizontal([own.get(lane, pl.col(lane)) for lane in TO_FIRST_TOKEN[phases.first_token]])
     wait, probability = pl.col("queue_wait_s"), pl.col("queue_probability")

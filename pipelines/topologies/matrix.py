@@ -38,7 +38,7 @@ def scenario_matrix(evaluations: list[pl.DataFrame], inputs: InputTable, weights
     moved = pl.when(pl.col("topology") == "disaggregated").then(pl.col("transfer_wait_s") + pl.col("kv_movement_s"))
     exported = round_results(
         lanes.with_columns(transfer_s=moved, transfer_share=moved / pl.lit(growth, pl.Float64)).drop(LANES)
-    ).with_columns(lanes["refusal_limit"])  # declared, not a result
+    ).with_columns(lanes["refusal_limit", "rate_rps"])  # declared or solved, with digits of their own
     parts = {name: topology.operating_parts(weights) for name, topology in TOPOLOGIES.items()}
     matrix = exported.group_by("place", "bound", maintain_order=True).agg(
         *[pl.col(name).first() for name in ScenarioColumns.to_schema().columns if name not in ("place", "bound")],

@@ -7,29 +7,52 @@ import polars as pl
 
 from pipelines.arithmetic import queues, service
 
-P1, P2, P3, P4 = (pl.col(name) for name in ("p1", "p2", "p3", "p4"))
-RATE, CA2, P_MAX = pl.col("rate"), pl.col("ca2"), pl.col("p_max")
+P1, P2, P_MAX = pl.col("p1"), pl.col("p2"), pl.col("p_max")
+U1, U2, U_MAX = pl.col("u1"), pl.col("u2"), pl.col("u_max")
+Z1, Z2, Z_MAX = pl.col("z1"), pl.col("z2"), pl.col("z_max")
+UZ, PU, PZ = pl.col("uz"), pl.col("pu"), pl.col("pz")
+RATE, CA2, ALPHA, BETA = pl.col("rate"), pl.col("ca2"), pl.col("alpha"), pl.col("beta")
 D, R_P, Q = pl.col("d"), pl.col("r_p"), pl.col("q")
 T0, KAPPA, SLOTS = pl.col("t0"), pl.col("kappa"), pl.col("slots")
 C, D1, D2, PD = pl.col("c"), pl.col("d1"), pl.col("d2"), pl.col("pd")
-"""``c``, ``d1``, ``d2`` and ``pd`` are added by :func:`with_decode_demand`."""
+"""``c``, ``d1``, ``d2`` and ``pd`` are added by :func:`with_decode_demand`. Moments of u and z are scaled by the hit ratio."""
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Mean prompt of a set of requests: E[p] and E[u] in tokens, E[z] in token pairs, as the trace has them.
+
+    ``p1`` tokens are moved and held; :attr:`uncached` and :attr:`attention` are computed, less what a declared hit ratio saves.
+    """
+
+    p1: float
+    u1: float
+    z1: float
+
+    @property
+    def uncached(self) -> pl.Expr:
+        """α·E[u]."""
+        return ALPHA * self.u1
+
+    @property
+    def attention(self) -> pl.Expr:
+        """β·E[z]."""
+        return BETA * self.z1
 
 
 @dataclass(frozen=True)
 class Stratum:
-    """``share`` of the cohort's requests (v_s) whose prompts have E[p] = p1 and E[p²] = p2 tokens."""
+    """``share`` of the cohort's requests (v_s), about alike in their uncached tokens."""
 
     share: float
-    p1: float
-    p2: float
+    prompts: Prompts
 
 
 @dataclass(frozen=True)
 class Span:
-    """A range of prompts: E[p], E[p²], and the strata within."""
+    """A set of requests by its mean prompt, and the strata within."""
 
-    p1: float
-    p2: float
+    prompts: Prompts
     strata: tuple[Stratum, ...]
 
 
@@ -50,8 +73,9 @@ class Phases:
 
 
 def whole_prompt_s(span: Span) -> pl.Expr:
-    """Execution of a span's prompts, each in one piece: d + p1/r_p + q·p2, in seconds."""
-    return pl.lit(1.0) * service.prefill_s(span.p1, span.p2, d=D, r_p=R_P, q=Q)
+    """Execution of a span's prompts, each in one piece: d + u1/r_p + q·z1, in seconds."""
+    prompts = span.prompts
+    return pl.lit(1.0) * service.prefill_s(prompts.uncached, prompts.attention, d=D, r_p=R_P, q=Q)
 
 
 def no_movement_s(_: Span) -> pl.Expr:
@@ -61,10 +85,10 @@ def no_movement_s(_: Span) -> pl.Expr:
 
 def with_whole_prompt_moments(frame: pl.DataFrame) -> pl.DataFrame:
     """Add ``s_mean`` (S̄, s), ``cs2`` and ``s_max`` (s) of prompts that are prefilled in one piece."""
-    second = pl.lit(1.0) * service.prefill_second_moment(P1, P2, P3, P4, d=D, r_p=R_P, q=Q)
+    second = pl.lit(1.0) * service.prefill_second_moment(U1, U2, Z1, Z2, UZ, d=D, r_p=R_P, q=Q)
     return frame.with_columns(
-        s_mean=service.prefill_s(P1, P2, d=D, r_p=R_P, q=Q),
-        s_max=service.prefill_s(P_MAX, P_MAX * P_MAX, d=D, r_p=R_P, q=Q),
+        s_mean=service.prefill_s(U1, Z1, d=D, r_p=R_P, q=Q),
+        s_max=service.prefill_s(U_MAX, Z_MAX, d=D, r_p=R_P, q=Q),
     ).with_columns(cs2=service.scv(pl.col("s_mean"), second))
 
 
@@ -98,5 +122,5 @@ def decode_token_seconds() -> pl.Expr:
 
 
 def prefill_token_seconds() -> pl.Expr:
-    """Token-seconds of KV that one request holds while it is prefilled in one piece: E[p·S] = d·p1 + p2/r_p + q·p3."""
-    return D * P1 + P2 / R_P + Q * P3
+    """Token-seconds of KV that one request holds while it is prefilled in one piece: E[p·S]."""
+    return pl.lit(1.0) * service.prefill_token_seconds(P1, PU, PZ, d=D, r_p=R_P, q=Q)

@@ -13,17 +13,32 @@ import polars as pl
 
 from pipelines.declarations.problems import DeclarationProblems, Problem
 from pipelines.frames.requests import MAX_TOKENS
+from pipelines.traces import faults
 from pipelines.traces.csv_rows import CarefulReader, Cells
+from pipelines.traces.faults import Kind
 from pipelines.traces.header import describe_header, header_names
 from pipelines.traces.log_file import Block, Head, LogFile
 from pipelines.traces.parallel import in_order
 from pipelines.traces.timestamps import UNITS_NS, QuickTimes, quick_datetimes, quick_numbers
+from pipelines.traces.token_counts import quick_counts
 from pipelines.traces.trace_format import EXTRA_SCHEMA, ROW_SCHEMA, Reading
 
 DATETIME = "datetime"
 
+_SPACE_AROUND = r"^[\s\x1c-\x1f]|[\s\x1c-\x1f]$"
+"""The space that Python strips, which is more than what Unicode calls white."""
+
 _SAMPLES = 64
 """Timestamps at the top of a block among which one that can be read is looked for."""
+
+
+@dataclass(frozen=True)
+class Only:
+    """A column that holds the whole number ``value`` in every row that can be read; ``otherwise`` says what another row is."""
+
+    column: str
+    value: int
+    otherwise: Kind
 
 
 @dataclass(frozen=True)
@@ -38,6 +53,7 @@ class CsvColumns:
     model: str | None = None
     adapter: str | None = None
     priority: str | None = None
+    only: tuple[Only, ...] = ()
 
     @property
     def unit_ns(self) -> int | None:
@@ -60,7 +76,10 @@ class CsvColumns:
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """A CSV format. ``optional`` fields are read where the header has their column; ``unless`` names columns of another format."""
+    """A CSV format. ``optional`` fields are read where the header has their column; ``unless`` names columns of another format.
+
+    Columns of ``columns.only`` are looked at where the header has them.
+    """
 
     name: str
     columns: CsvColumns
@@ -76,7 +95,8 @@ class CsvFormat:
     @property
     def expects(self) -> str:
         """How a file of it begins."""
-        return f"CSV with the columns {', '.join(self.required)}"
+        optional = ", ".join(self.columns.by_field[field] for field in self.optional)
+        return f"CSV with the columns {', '.join(self.required)}" + (f", optional {optional}" if optional else "")
 
     def detect(self, head: Head) -> bool:
         """Whether the first line names all required columns."""
@@ -85,10 +105,13 @@ class CsvFormat:
     def read(self, log: LogFile, reading: Reading) -> Iterator[pl.DataFrame]:
         """The requests of a log, a block at a time."""
         header = list(log.head.names)
-        absent: dict[str, Any] = {field: None for field in self.optional if self.columns.by_field[field] not in header}
-        present = replace(
-            self.columns, **{field: None for field in self.optional if self.columns.by_field[field] not in header}
-        )
+        absent: dict[str, Any] = {
+            "arrival" if field == "time" else field: None
+            for field in self.optional
+            if self.columns.by_field[field] not in header
+        }
+        only = tuple(one for one in self.columns.only if one.column in header)
+        present = replace(self.columns, **absent, only=only)
         return read_csv(log, reading, present)
 
 
@@ -121,7 +144,7 @@ def _header_problems(log: LogFile, header: list[str], columns: CsvColumns) -> li
         Problem(
             log.shown_as, 1, 1, name, f"{'more than one' if name in header else 'no'} such column; found {found}", hint
         )
-        for name in columns.by_field.values()
+        for name in (*columns.by_field.values(), *(one.column for one in columns.only))
         if header.count(name) != 1
     ]
 
@@ -129,14 +152,14 @@ def _header_problems(log: LogFile, header: list[str], columns: CsvColumns) -> li
 def _without_header(blocks: Iterator[Block]) -> Iterator[Block]:
     """The blocks without the header, which is the first line that is not blank."""
     for block in blocks:
-        data, row = block.data, block.first_row
-        while data:
+        line, data, row = b"", block.data, block.first_row
+        while data and not line.strip():
             line, _, data = data.partition(b"\n")
             row += 1
-            if line.strip():
-                break
-        yield Block(row, data, block.is_last)
-        break
+        if data:
+            yield Block(row, data, block.is_last)
+        if line.strip():
+            break
     yield from blocks
 
 
@@ -156,6 +179,7 @@ class _QuickReader:
         self.columns = columns
         self.width = len(header)
         by_column = {column: field for field, column in columns.by_field.items()}
+        by_column |= {one.column: _only(one) for one in columns.only}
         # columns of polars' own naming: a header may repeat a name that is not read
         self.names = [by_column.get(name, f"unread {place}") for place, name in enumerate(header)]
 
@@ -180,7 +204,7 @@ class _QuickReader:
 
     def _table(self, data: bytes, counts: type[pl.DataType]) -> pl.DataFrame | None:
         """The columns that are read, token counts as ``counts``; None where polars cannot."""
-        fields = list(self.columns.by_field)
+        fields = [*self.columns.by_field, *map(_only, self.columns.only)]
         schema = {name: counts if name in fields and name.endswith("tokens") else pl.String for name in self.names}
         try:
             # without a choice of columns: with one, polars would pass over a line that is too long
@@ -198,13 +222,16 @@ class _QuickReader:
         for field in self.columns.by_field:
             if field == "time":
                 continue
-            text = pl.col(field)
+            columns[field] = pl.col(field)
             if not field.endswith("tokens"):
-                columns[field] = text
+                right = right & ~pl.col(field).str.contains(_SPACE_AROUND).fill_null(value=False)
                 continue
-            columns[field] = text.cast(pl.Int64, strict=False)
+            if table.schema[field] == pl.String:
+                columns[field] = quick_counts(pl.col(field))
             least = 0 if field == "cached_prompt_tokens" else 1
             right = right & columns[field].is_between(least, MAX_TOKENS)
+        for one in self.columns.only:
+            right = right & (pl.col(_only(one)).cast(pl.Int64, strict=False) == one.value)
         frame = table.lazy().select(**columns, right=right.fill_null(value=False)).collect()
         rows = frame.drop("right").with_columns(row=pl.int_range(first_row, first_row + table.height, dtype=pl.Int64))
         return _QuickRows(rows.select(list(self.columns.schema)), frame["right"], times.has_offset if times else None)
@@ -216,6 +243,11 @@ class _QuickReader:
             return quick_numbers("time", self.columns.unit_ns)
         samples = (quick_datetimes("time", text or "") for text in table["time"].head(_SAMPLES))
         return next((times for times in samples if times is not None), None)
+
+
+def _only(one: Only) -> str:
+    """What the quick reader calls a column that must hold one number: no field of a request is called like this."""
+    return f"only {one.column}"
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -233,7 +265,7 @@ def _merged(block: Block, quick: _QuickRows, careful: CarefulReader) -> pl.DataF
     careful.end_blank()
     right = quick.rows if quick.right.all() else quick.rows.filter(quick.right)
     if quick.has_offset is not None and right.height:
-        careful.note_clock(quick.has_offset, int(right["row"][0]), right.height)
+        careful.note_clock(quick.has_offset, right["row"].head(faults.FIRST_ROWS).to_list(), right.height)
     if right.height == quick.rows.height:
         return right
     again = careful.read_lines(_lines_at(block, (~quick.right).arg_true().to_list()))

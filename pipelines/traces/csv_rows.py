@@ -38,6 +38,7 @@ class CarefulReader:
         self._columns = columns
         self._reading = reading
         self._places = {field: header.index(column) for field, column in columns.by_field.items()}
+        self._only = [(one, header.index(one.column)) for one in columns.only]
         self._blank: list[int] = []
         self._open: list[str] = []
         self._open_row = 0
@@ -64,10 +65,10 @@ class CarefulReader:
             kind = faults.OPEN_QUOTE
             raise self._log.refused(f"{kind.found}; {kind.expected}", row=self._open_row)
 
-    def note_clock(self, has_offset: bool, row: int, count: int = 1) -> None:
+    def note_clock(self, has_offset: bool, first_rows: list[int], count: int = 1) -> None:
         """Remember that timestamps state a UTC offset, or do not: a log must not do both."""
         rows = self._reading.rows_with_offset if has_offset else self._reading.rows_naive
-        rows.add_all(Fault(faults.NOT_A_TIME, "time", self._columns.arrival or ""), count, [row])
+        rows.add_all(Fault(faults.NOT_A_TIME, "time", self._columns.arrival or ""), count, first_rows)
 
     def _frame(self, rows: Iterable[dict[str, Any] | None]) -> pl.DataFrame:
         kept = [row for row in rows if row is not None]
@@ -134,6 +135,10 @@ class CarefulReader:
                 self._reading.faults.add_all(fault, cells.lines, [cells.row])
                 return None
             request["timestamp_ns" if field == "time" else field] = found
+        for one, place in self._only:
+            if count_of_text(cells.fields[place].strip(), least=0) != one.value:
+                self._reading.faults.add_all(Fault(one.otherwise, column=one.column), cells.lines, [cells.row])
+                return None
         return request
 
     def _value(self, field: str, text: str, row: int) -> int | str | Kind | None:
@@ -149,7 +154,7 @@ class CarefulReader:
         found = parse_timestamp(text)
         if isinstance(found, Kind):
             return found
-        self.note_clock(found.has_offset, row)
+        self.note_clock(found.has_offset, [row])
         return found.ns
 
 
@@ -158,7 +163,9 @@ def _fields(line: str) -> list[str] | Kind:
     try:
         return next(csv.reader([line], strict=True), [])
     except csv.Error as error:
-        return faults.OPEN_QUOTE if "unexpected end" in str(error) else faults.STRAY_QUOTE
+        if "unexpected end" in str(error):
+            return faults.OPEN_QUOTE
+        return faults.LONE_CR if "new-line" in str(error) else faults.STRAY_QUOTE
 
 
 @contextmanager

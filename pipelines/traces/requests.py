@@ -80,6 +80,13 @@ def of_log(log: Log, cohort: Cohort) -> CohortRequests:
     )
 
 
+def plain_requests(log: Log) -> pl.DataFrame:
+    """The :class:`Requests` frame of a timed log as it is: nothing cut, no cache but the tokens that the log itself states as cached."""
+    return requests_frame(
+        log.rows.with_columns(_cached(log.rows, log, None).alias("cached_prompt_tokens")), is_open=True
+    )
+
+
 def of_classes(classes: Classes) -> CohortRequests:
     """The requests that declared classes stand for: as many of each as its weight, weights divided by what divides them all."""
     common = math.gcd(*(one.weight for one in classes.members))

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from datetime import date
-from decimal import Decimal
+from decimal import ROUND_DOWN, Context, Decimal
 from functools import lru_cache
 
 import polars as pl
@@ -29,6 +29,8 @@ _COLUMN_PATTERN = (
 )
 _NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<whole>[0-9]+)?(?:\.(?P<fraction>[0-9]*))?(?P<exponent>[eE][+-]?[0-9]{1,3})?")
 _PLAIN_NUMBER = r"^[0-9]{{1,{digits}}}(\.[0-9]*)?$"
+_CUT = Context(prec=40, rounding=ROUND_DOWN)
+"""Products with more digits than any time has are cut off: rounded up, the last of them could make a nanosecond more."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ def parse_number(value: object, unit_ns: int) -> int | Kind:
     found = _NUMBER.fullmatch(text)
     if found is None or not (found["whole"] or found["fraction"]):
         return faults.NOT_A_NUMBER_TIME
-    return _in_range(int(Decimal(text) * unit_ns))
+    return _in_range(int(_CUT.multiply(Decimal(text), Decimal(unit_ns))))
 
 
 def _in_range(ns: int) -> int | Kind:
@@ -123,7 +125,8 @@ def quick_datetimes(column: str, sample: str) -> QuickTimes | None:
     length = text.str.len_bytes().cast(pl.Int64)
     day = text.str.slice(0, _DATE_CHARACTERS).str.to_date("%Y-%m-%d", strict=False).cast(pl.Int64)
     hour, minute, second = (text.str.slice(start, 2).cast(pl.Int64, strict=False) for start in (11, 14, 17))
-    digits = text.str.slice(_CLOCK_CHARACTERS + 1, length - (_CLOCK_CHARACTERS + 1 + len(offset)))
+    # without the lower bound, one short text would be an error of the whole block
+    digits = text.str.slice(_CLOCK_CHARACTERS + 1, (length - (_CLOCK_CHARACTERS + 1 + len(offset))).clip(lower_bound=0))
     fraction = (
         pl.when(length > _CLOCK_CHARACTERS + len(offset))
         .then(digits.str.pad_end(9, "0").cast(pl.Int64, strict=False))
@@ -137,10 +140,10 @@ def quick_numbers(column: str, unit_ns: int) -> QuickTimes:
     """Reads plain decimal numbers of units, as text, without a sign or an exponent."""
     text = pl.col(column)
     places = len(str(unit_ns)) - 1
-    digits = len(str(LATEST_NS // unit_ns)) - 1
-    fits = text.str.contains(_PLAIN_NUMBER.format(digits=digits))
+    latest = LATEST_NS // unit_ns
     parts = text.str.splitn(".", 2)
     whole = parts.struct.field("field_0").cast(pl.Int64, strict=False)
+    fits = text.str.contains(_PLAIN_NUMBER.format(digits=len(str(latest)))) & (whole < latest)
     fraction = parts.struct.field("field_1").fill_null("").str.slice(0, places).str.pad_end(places, "0")
     cut = fraction.cast(pl.Int64, strict=False) if places else pl.lit(0, pl.Int64)
     return QuickTimes(whole * unit_ns + cut, fits, None)

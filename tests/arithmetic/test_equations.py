@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from pipelines.arithmetic import kv, queues, service, transfer
 
 prompts = st.lists(st.integers(1, 20_000), min_size=1, max_size=20)
+hits = st.lists(
+    st.integers(1, 20_000).flatmap(lambda p: st.tuples(st.just(p), st.integers(0, p - 1))), min_size=1, max_size=20
+)
 answers = st.lists(st.tuples(st.integers(1, 20_000), st.integers(1, 2000)), min_size=1, max_size=20)
 positive = st.floats(1e-6, 1e6)
 
@@ -41,15 +44,38 @@ class TestCacheBytes:
 
 
 class TestServiceTimes:
-    @given(prompts, st.floats(0, 0.1), st.floats(1e3, 1e5), st.floats(0, 1e-8))
+    @given(hits, st.floats(0, 0.1), st.floats(1e3, 1e5), st.floats(0, 1e-8))
     def test_moments_of_the_prefill_time_are_those_of_the_single_prompts(
+        self, pairs: list[tuple[int, int]], d: float, r_p: float, q: float
+    ) -> None:
+        u, z = [p - h for p, h in pairs], [p * p - h * h for p, h in pairs]
+        times = [d + one / r_p + q * two for one, two in zip(u, z, strict=True)]
+        u1, u2, z1, z2 = mean(u), mean([one**2 for one in u]), mean(z), mean([two**2 for two in z])
+        uz = mean([one * two for one, two in zip(u, z, strict=True)])
+        assert service.prefill_s(u1, z1, d=d, r_p=r_p, q=q) == pytest.approx(mean(times), rel=1e-9)
+        second = service.prefill_second_moment(u1, u2, z1, z2, uz, d=d, r_p=r_p, q=q)
+        assert second == pytest.approx(mean([s * s for s in times]), rel=1e-9)
+
+    @given(hits, st.floats(0, 0.1), st.floats(1e3, 1e5), st.floats(0, 1e-8))
+    def test_a_prompt_is_held_whole_for_as_long_as_its_uncached_part_takes(
+        self, pairs: list[tuple[int, int]], d: float, r_p: float, q: float
+    ) -> None:
+        held = [p * (d + (p - h) / r_p + q * (p * p - h * h)) for p, h in pairs]
+        p1, pu = mean([p for p, _ in pairs]), mean([p * (p - h) for p, h in pairs])
+        pz = mean([p * (p * p - h * h) for p, h in pairs])
+        assert service.prefill_token_seconds(p1, pu, pz, d=d, r_p=r_p, q=q) == pytest.approx(mean(held), rel=1e-9)
+
+    @given(prompts, st.floats(0, 0.1), st.floats(1e3, 1e5), st.floats(0, 1e-8))
+    def test_without_hits_moments_are_those_of_the_prompt_lengths_alone(
         self, lengths: list[int], d: float, r_p: float, q: float
     ) -> None:
-        times = [d + p / r_p + q * p * p for p in lengths]
+        """Version 1 of the arithmetic: u = p and z = p², so that S = d + p/r_p + q·p², squared and multiplied by p."""
         p1, p2, p3, p4 = (mean([p**power for p in lengths]) for power in (1, 2, 3, 4))
-        assert service.prefill_s(p1, p2, d=d, r_p=r_p, q=q) == pytest.approx(mean(times), rel=1e-9)
-        second = service.prefill_second_moment(p1, p2, p3, p4, d=d, r_p=r_p, q=q)
-        assert second == pytest.approx(mean([s * s for s in times]), rel=1e-9)
+        first, second, held = d + p1 / r_p + q * p2, d * d + 2 * d * p1 / r_p, d * p1 + p2 / r_p + q * p3
+        second += (1 / r_p**2 + 2 * d * q) * p2 + (2 * q / r_p) * p3 + q * q * p4
+        assert service.prefill_s(p1, p2, d=d, r_p=r_p, q=q) == pytest.approx(first, rel=1e-12)
+        assert service.prefill_second_moment(p1, p2, p2, p4, p3, d=d, r_p=r_p, q=q) == pytest.approx(second, rel=1e-12)
+        assert service.prefill_token_seconds(p1, p2, p3, d=d, r_p=r_p, q=q) == pytest.approx(held, rel=1e-12)
 
     @given(answers, st.sampled_from([0, 1]))
     def test_moments_of_the_decode_steps_are_those_of_the_single_answers(

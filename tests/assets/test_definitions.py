@@ -14,6 +14,8 @@ from pipelines.definitions import definitions
 CHAIN = [
     ("cohort", "requests"),
     ("requests", "buckets"),
+    ("requests", "windows"),
+    ("windows", "receipt"),
     ("buckets", "evaluation/aggregated"),
     ("buckets", "evaluation/chunked"),
     ("buckets", "evaluation/disaggregated"),

@@ -47,6 +47,7 @@ def _row(place: int, bound: str, figures: dict[str, Any]) -> dict[str, Any]:
         "place": place,
         "gpus": 1,
         "bound": bound,
+        "rate_rps": 2.0,
         "status": "evaluated",
         "pressure": 0.5,
         "tightest": "mixed",

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.oracle.parameters import Parameters
-from pipelines.oracle.workload import Moments, Stratum, Traffic
+from pipelines.oracle.traffic import Moments, Stratum, Traffic
 
 
 def _prompts_of(requests: int, lengths: tuple[int, ...], bucket: str) -> Moments:
@@ -18,9 +18,16 @@ def _prompts_of(requests: int, lengths: tuple[int, ...], bucket: str) -> Moments
         requests=requests,
         p1=prompt(1),
         p2=prompt(2),
-        p3=prompt(3),
-        p4=prompt(4),
+        u1=prompt(1),
+        u2=prompt(2),
+        z1=prompt(2),
+        z2=prompt(4),
+        uz=prompt(3),
+        pu=prompt(2),
+        pz=prompt(3),
         p_max=max(lengths),
+        u_max=max(lengths),
+        z_max=max(lengths) ** 2,
         o1=21,
         o2=541,
         po=21 * prompt(1),
@@ -31,12 +38,25 @@ def _prompts_of(requests: int, lengths: tuple[int, ...], bucket: str) -> Moments
 
 SHORT, LONG = "[1,2048)", "[2048,inf)"
 WHOLE = _prompts_of(4, (1000, 3000), "all")
+CACHED = replace(
+    WHOLE,
+    u1=800,
+    u2=(400**2 + 1200**2) / 2,
+    z1=5 * 640_000,
+    z2=(1 + 9**2) * 640_000**2 / 2,
+    uz=(400 + 1200 * 9) * 640_000 / 2,
+    pu=(1000 * 400 + 3000 * 1200) / 2,
+    pz=(1000 + 3000 * 9) * 640_000 / 2,
+    u_max=1200,
+    z_max=9 * 640_000,
+)
+"""The same prompts, of which 600 and 1800 tokens are cached: z = 1000² - 600², and nine times that."""
 EXAMPLE = Traffic(
     rate_rps=2.0,
     arrival_scv=1.0,
     whole=WHOLE,
     buckets=(_prompts_of(2, (1000,), SHORT), _prompts_of(2, (3000,), LONG)),
-    strata=(Stratum(SHORT, 2, 0.5, 1000, 1000**2), Stratum(LONG, 2, 0.5, 3000, 3000**2)),
+    strata=(Stratum(SHORT, 2, 0.5, 1000, 1000, 1000**2), Stratum(LONG, 2, 0.5, 3000, 3000, 3000**2)),
 )
 
 

@@ -11,6 +11,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,18 @@ from typing import Any
 from pipelines.oracle import Verification, verify
 from pipelines.oracle.canonical import canonical_bytes, sha256_of
 from pipelines.oracle.deciding import Candidate, decide, rests_on
+from pipelines.oracle.equations import prefill_m2_s2, prefill_s
 from pipelines.oracle.findings import Ledger, round_significant
 from pipelines.oracle.inputs import check_inputs
 from pipelines.oracle.judging import judge_all, passes
+from pipelines.oracle.loop import BEYOND, FASTEST_RPS, RESOLUTION, SLOWEST_RPS, in_system
 from pipelines.oracle.matrix import cells_of, columns_of
 from pipelines.oracle.parameters import Inputs, Parameters
 from pipelines.oracle.recomputing import scenarios_of
 from pipelines.oracle.scenario import Evaluation, Knobs, goodput
 from pipelines.oracle.structure import BOUNDS, LANES
 from pipelines.oracle.topologies import evaluate
-from pipelines.oracle.workload import Traffic, traffic_of
+from pipelines.oracle.traffic import Traffic, traffic_of
 
 Receipt = dict[str, Any]
 KNOBS = ("workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
@@ -79,6 +82,7 @@ def exported(evaluation: Evaluation, of: Parameters, traffic: Traffic) -> Receip
     """One bound of a scenario as a receipt holds it."""
     refusal, figures = evaluation.refusal, evaluation.figures
     row: Receipt = {
+        "rate_rps": traffic.rate_rps,
         "status": "refused" if refusal else "evaluated",
         "refusal": refusal and {"kind": refusal.kind, "resource": refusal.resource, "figure": digits(refusal.figure),
                                 "limit": refusal.limit},
@@ -140,14 +144,52 @@ def recompute(
     topologies: Iterable[str] = ("aggregated", "chunked", "disaggregated"),
 ) -> None:
     """Fill every scenario as a planner that makes one mistake consistently would."""
-    inputs, traffic = usable_inputs(receipt), traffic_of(receipt["workload"])
+    inputs, receipt["service"] = usable_inputs(receipt), []
+    traffics = {bound: traffic_of(receipt["workload"], inputs, bound) for bound in BOUNDS}
+    for bound, traffic in traffics.items():
+        of = change(inputs.parameters(bound))
+        receipt["service"] += [
+            {"bound": bound, "bucket": k.bucket, "prefill_mean_s": digits(prefill_s(of, k.u1, k.z1)),
+             "prefill_m2_s2": digits(prefill_m2_s2(of, k))}
+            for k in (traffic.whole, *traffic.buckets)
+        ]  # fmt: skip
     for row in receipt["scenarios"]:
         if row["topology"] in topologies:
             knobs = knobs_of(Knobs(row["topology"], *(row[name] for name in KNOBS)))
-            for bound in BOUNDS:
+            for bound, traffic in traffics.items():
                 of = change(inputs.parameters(bound))
-                row["bounds"][bound] = exported(evaluate(of, traffic, knobs), of, traffic)
+                at_work = traffic if traffic.concurrency is None else traffic.at_rate(solved_rps(of, traffic, knobs))
+                row["bounds"][bound] = exported(evaluate(of, at_work, knobs), of, at_work)
     rejudge(receipt)
+
+
+def at_rate(receipt: Receipt, row: Receipt, bound: str, rate_rps: float) -> None:
+    """Evaluate one scenario at a rate of the forger's choice, and judge it anew."""
+    inputs = usable_inputs(receipt)
+    of, traffic = inputs.parameters(bound), traffic_of(receipt["workload"], inputs, bound).at_rate(rate_rps)
+    knobs = Knobs(row["topology"], *(row[name] for name in KNOBS))
+    row["bounds"][bound] = exported(evaluate(of, traffic, knobs), of, traffic)
+    rejudge(receipt)
+
+
+def solved_rps(of: Parameters, traffic: Traffic, knobs: Knobs) -> float:
+    """The rate of a closed loop, by bisection (docs/arithmetic.md section 5)."""
+    concurrency = traffic.concurrency or 0.0
+
+    def sustained(rate: float) -> bool:
+        held = in_system(of, traffic, knobs, rate)
+        return held is not None and held <= concurrency
+
+    low, high = SLOWEST_RPS, FASTEST_RPS
+    if sustained(high):
+        return high
+    while high / low > 1 + 1e-14:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if sustained(middle) else (low, middle)
+    rate, beyond = round_significant(low, 12), round_significant(low * (1 + BEYOND), 12)
+    held = in_system(of, traffic, knobs, rate)
+    refused = in_system(of, traffic, knobs, low * (1 + BEYOND)) is None
+    return beyond if refused and held is not None and held < concurrency * (1 - RESOLUTION) else rate
 
 
 def rejudge(receipt: Receipt) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from pipelines.oracle import equations as eq
 from pipelines.oracle.parameters import Inputs
-from tests.oracle.example import EXAMPLE, WHOLE, parameters
+from pipelines.oracle.traffic import with_hits
+from tests.oracle.example import CACHED, EXAMPLE, WHOLE, parameters
 
 
 def close(value: float) -> object:
@@ -30,17 +31,36 @@ def test_kv_bytes_are_exact() -> None:
 def test_prefill_moments_are_those_of_the_two_prompts() -> None:
     # S(1000) = 0.01 + 0.05 = 0.06, S(3000) = 0.01 + 0.15 = 0.16
     of = parameters()
-    assert eq.prefill_s(of, WHOLE.p1, WHOLE.p2) == close((0.06 + 0.16) / 2)
+    assert eq.prefill_s(of, WHOLE.u1, WHOLE.z1) == close((0.06 + 0.16) / 2)
     assert eq.prefill_m2_s2(of, WHOLE) == close((0.06**2 + 0.16**2) / 2)
 
 
 def test_prefill_moments_with_attention() -> None:
     # q = 1e-8: S(1000) = 0.07, S(3000) = 0.25
     of = parameters(prefill_s_per_token2=1e-8)
-    assert eq.prefill_s(of, WHOLE.p1, WHOLE.p2) == close((0.07 + 0.25) / 2)
+    assert eq.prefill_s(of, WHOLE.u1, WHOLE.z1) == close((0.07 + 0.25) / 2)
     assert eq.prefill_m2_s2(of, WHOLE) == close((0.07**2 + 0.25**2) / 2)
     # 1000 x 0.07 and 3000 x 0.25
     assert eq.prefill_token_s(of, WHOLE) == close((70 + 750) / 2)
+
+
+def test_prefill_moments_of_prompts_with_cached_tokens() -> None:
+    # 600 of 1000 and 1800 of 3000 tokens are cached: u = 400, 1200; z = 1000² - 600² = 640000, 9 x 640000
+    # q = 1e-8: S = 0.01 + 0.02 + 0.0064 = 0.0364, 0.01 + 0.06 + 0.0576 = 0.1276
+    of = parameters(prefill_s_per_token2=1e-8)
+    assert eq.prefill_s(of, CACHED.u1, CACHED.z1) == close((0.0364 + 0.1276) / 2)
+    assert eq.prefill_m2_s2(of, CACHED) == close((0.0364**2 + 0.1276**2) / 2)
+    assert eq.prefill_token_s(of, CACHED) == close((1000 * 0.0364 + 3000 * 0.1276) / 2)
+    assert eq.longest_prefill_s(of, CACHED) == close(0.1276)
+
+
+def test_a_declared_hit_ratio_is_that_share_of_every_prompt() -> None:
+    # the same 60 % of each prompt, declared instead of counted; the longest prompt may miss
+    declared, of = with_hits(WHOLE, 0.6), parameters(prefill_s_per_token2=1e-8)
+    for name in ("p1", "p2", "u1", "u2", "z1", "z2", "uz", "pu", "pz"):
+        assert getattr(declared, name) == close(getattr(CACHED, name)), name
+    assert (declared.u_max, declared.z_max) == (3000, 9e6)
+    assert eq.longest_prefill_s(of, declared) == close(0.25)
 
 
 def test_transfer_moments_are_those_of_the_two_prompts() -> None:

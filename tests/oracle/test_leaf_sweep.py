@@ -18,6 +18,7 @@ from pipelines.oracle.findings import Ledger, round_significant
 from pipelines.oracle.structure import METRIC_UNITS, TOPOLOGIES, check_structure
 from pipelines.oracle.verifying import check_content
 from tests.oracle.forging import Receipt, load, name_anew, shrink
+from tests.oracle.handmade import receipt_of
 
 Place = tuple[str | int, ...]
 
@@ -42,10 +43,16 @@ MEANINGLESS = {
     r"/inputs/\[topologies\..*\]/provenance": "read only by the topologies it names",
     r"/workload/(requests_sha256|bucket_edges_tokens/\d+)": "held by the fingerprint; edges by the bucket labels",
     r"/workload/(format|source|note)": "prose",
-    r"/workload/buckets/[1-9]\d*/(arrival_scv|prompt_tokens_m[34])": "sums hold it as far as it counts",
-    r"/workload/buckets/[1-9]\d*/(output_tokens_m2|prompt_output_mean)": "likewise",
+    r"/workload/dropped/\d+/kind": "a name",
+    r"/workload/steps/\d+/detail": "prose",
+    r"/workload/warnings/\d+": "prose",
+    r"/workload/prefix_cache/(capacity_tokens|scope|workers|block_tokens)": "what the cache was; its hits are counted",
+    r"/workload/buckets/[1-9]\d*/arrival_scv": "no equation reads it",
+    r"/workload/buckets/[1-9]\d*/(output_tokens_m2|prompt_output_mean)": "sums hold it as far as it counts",
+    r"/workload/buckets/[1-9]\d*/(attention_m2|uncached_attention_mean|prompt_attention_mean)": "likewise",
     r"/workload/buckets/\d+/output_tokens_max": "no equation reads it; laws of moments bound it",
-    r"/workload/buckets/[1-9]\d*/prompt_tokens_max": "only the largest is read; edges and laws of moments bound it",
+    r"/workload/buckets/[1-9]\d*/(prompt_tokens|uncached_tokens|attention)_max": "only the largest is read; laws bound it",
+    r"/workload/windows/\d+/(dispersion|peak_rps)": "no equation reads it; whole counts and laws bound it",
     r"/rules/gates/\d+/(file|kind|owner|rationale)": "names who made the rule",
     r"/rules/gates/\d+/(severity|blocking|op)": "another rule with the same verdicts",
     r"/rules/decision/prefer/\d+": "another order with the same choice",
@@ -176,7 +183,28 @@ def test_a_fingerprint_of_another_question(small: Receipt) -> None:
         assert "fingerprint" in rejects({**changed, "fingerprint": small["fingerprint"]})
 
 
+@pytest.mark.parametrize(
+    ("kind", "cached", "hit_ratio"),
+    [("open", True, None), ("rate", False, (0.3, 0.2)), ("closed", True, None)],
+    ids=["open, with hits", "rate, with a hit ratio", "closed, with hits"],
+)
+def test_leaves_of_other_arrivals(kind: str, cached: bool, hit_ratio: tuple[float, float] | None) -> None:
+    """What the bundled cohorts have not: hits, declared arrivals, rows dropped and steps; each leaf in one of the ways."""
+    small, unnoticed = shrink(receipt_of(kind, cached=cached, hit_ratio=hit_ratio), workers=2, chunk_tokens=512), set()
+    assert rejects(small) == []
+    table = [row for row in small["inputs"] if row["path"].startswith(("requests.", "service.prefill."))]
+    parts = {"workload": small["workload"], "service": small["service"], "inputs": table}
+    for index, (at, value) in enumerate(leaves(parts)):
+        place = at if at[0] != "inputs" else ("inputs", small["inputs"].index(table[int(at[1])]), *at[2:])
+        name, other = name_of(small, place), one_of(index, other_values(value))
+        meaningless = any(re.fullmatch(pattern, name) for pattern in MEANINGLESS)
+        if not (meaningless or rejects(put(small, place, other))):
+            unnoticed.add(f"{name}: {value!r} -> {other!r}")
+    assert not unnoticed
+
+
 def test_every_reason_for_being_meaningless_is_needed(small: Receipt) -> None:
-    names = [name_of(small, at) for at, _ in leaves(small)]
+    receipts = (small, receipt_of("open", cached=True))
+    names = [name_of(receipt, at) for receipt in receipts for at, _ in leaves(receipt)]
     unused = [p for p in MEANINGLESS if not any(re.fullmatch(p, name) for name in names)]
     assert unused in ([], [r"/inputs/\[model\.name\]/.*"])

@@ -4,15 +4,17 @@ Two requests a second. Prefill takes 0.06 s or 0.16 s: 0.11 s on average, second
 """
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from pipelines.oracle.chunking import last_chunk_s, settle
+from pipelines.oracle.chunking import chunks_of, last_chunk_s, settle
 from pipelines.oracle.equations import Wait
 from pipelines.oracle.parameters import Parameters
 from pipelines.oracle.scenario import Evaluation, Figures, Knobs, Refusal, Timeline, goodput
 from pipelines.oracle.topologies import evaluate
-from tests.oracle.example import EXAMPLE, LONG, SHORT, WHOLE, parameters
+from pipelines.oracle.traffic import Stratum
+from tests.oracle.example import CACHED, EXAMPLE, LONG, SHORT, WHOLE, parameters
 
 PREFILL_QUEUE = 2 * 0.0146 / (2 * (1 - 0.22))
 """One worker, Poisson arrivals: rate x E[S²] / (2 (1 - rho)), with rho = 2 x 0.11."""
@@ -78,6 +80,16 @@ class TestAggregated:
         late = [0.22 * math.exp(-0.22 * slack / PREFILL_QUEUE) for slack in (0.101, 0.001)]
         assert goodput(of, EXAMPLE, figures) == pytest.approx(1 - sum(late) / 2, rel=1e-9)
 
+    def test_cached_tokens_are_not_computed_but_are_resident(self) -> None:
+        # u = 400, 1200: S = 0.03, 0.07; E[p S] = (1000 x 0.03 + 3000 x 0.07)/2 = 120; rho_p = 2 x 0.05
+        evaluation = evaluate(parameters(), replace(EXAMPLE, whole=CACHED), self.KNOBS)
+        assert evaluation.figures is not None
+        step = 0.011 / 0.9
+        loads = {load.resource: load.utilization for load in evaluation.loads}
+        resident = 1e5 * 2 * (120 + step * 40250)
+        assert loads == close_all({"mixed": 0.14, "slots": 40 * step / 64, "kv_mixed": resident / 1e9})
+        assert evaluation.figures.stall_s == close(0.07 + 0.011)
+
     def test_the_first_load_at_its_ceiling_refuses_and_ends_the_list(self) -> None:
         evaluation, refusal = refused(parameters(prefill_ceiling=0.26), self.KNOBS)
         assert (refusal.kind, refusal.resource, refusal.limit) == ("utilization", "mixed", 0.26)
@@ -125,7 +137,22 @@ class TestChunked:
     def test_the_last_chunk_is_the_dearest(self) -> None:
         # tokens 2501 to 3000: 500/20000 + 1e-8 (9e6 - 6.25e6)
         assert last_chunk_s(parameters(prefill_s_per_token2=1e-8), 3000, 500) == close(0.025 + 0.0275)
-        assert last_chunk_s(parameters(), 3000, 8192) == close(0.15)
+        assert last_chunk_s(parameters(), 3000, 3000) == close(0.15)
+
+    def test_a_chunk_is_not_longer_than_the_most_uncached_tokens(self) -> None:
+        # 1200 of 3000 tokens are left to compute, in a budget of 8192: tokens 1801 to 3000
+        traffic = replace(EXAMPLE, whole=CACHED)
+        figures = evaluate(
+            parameters(prefill_s_per_token2=1e-8), traffic, Knobs("chunked", 1, chunk_tokens=8192)
+        ).figures
+        assert figures is not None
+        full = 0.01 + figures.decode_batch * 0.001 + 0.01
+        assert figures.stall_s == close(full + 0.06 + 1e-8 * (3000**2 - 1800**2))
+
+    def test_a_prompt_takes_a_step_even_if_nothing_is_left_to_compute(self) -> None:
+        stratum = Stratum(SHORT, 2, 0.5, 1000, 0.0, 0.0)
+        assert chunks_of(stratum, 499.0) == 1
+        assert [chunks_of(replace(stratum, u1=u1), 500.0) for u1 in (1, 500, 501)] == [1, 1, 2]
 
     def test_a_budget_that_decode_fills_starves_prefill(self) -> None:
         # 40 tokens/s x 0.5/0.78 s: about 26 sequences decode, and 16 tokens of budget have no room

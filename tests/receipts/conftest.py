@@ -79,3 +79,40 @@ def one_pool(built_with: Callable[..., Built], project: Path) -> Built:
         ("  chunked: {chunk_tokens: [512, 1024, 2048]}\n  disaggregated: {}\n", ""),
         ("  stall: 400 ms\n  ttft_growth: 60 ms\n", ""),
     )
+
+
+@pytest.fixture(scope="session")
+def paced(built_with: Callable[..., Built]) -> Built:
+    """Six requests a second, or eight, are declared instead of the trace's, and that a third of each prompt hits."""
+    return built_with(
+        (
+            "  bucket_edges_tokens: [512, 2048]\n",
+            "  bucket_edges_tokens: [512, 2048]\n"
+            "  arrivals:\n"
+            "    rate: {value: 6/s, high: 8/s, provenance: observed, source: gateway log}\n"
+            "    scv: {value: 1, high: 4, provenance: supplied}\n",
+        ),
+        (
+            "    overhead: {value: 8 ms, high: 12 ms, provenance: supplied}\n",
+            "    overhead: {value: 8 ms, high: 12 ms, provenance: supplied}\n"
+            "    prefix_hit_ratio: {value: 0.3, low: 0.2, provenance: supplied}\n",
+        ),
+    )
+
+
+@pytest.fixture(scope="session")
+def looped(built_with: Callable[..., Built], project: Path) -> Built:
+    """Two classes of requests without a trace, 24 of them in the system, or 60: more than the smaller scenarios sustain."""
+    text = (project / "tests" / "declarations" / "good" / "cohort.yaml").read_text(encoding="utf-8")
+    trace = text[text.index("  trace:") : text.index("  bucket_edges_tokens:")]
+    return built_with(
+        (
+            trace,
+            "  classes:\n"
+            "    - {weight: 3, prompt_tokens: 400, output_tokens: 150}\n"
+            "    - {weight: 1, prompt_tokens: 4000, cached_prompt_tokens: 3000, output_tokens: 300}\n"
+            "  classes_from: {provenance: supplied}\n"
+            "  arrivals:\n"
+            "    concurrency: {value: 24, high: 60, provenance: supplied}\n",
+        ),
+    )

@@ -28,7 +28,7 @@ def scenario_of(built: Built, row: dict[str, str]) -> dict[str, Any]:
     return next(one for one in built.receipt["scenarios"] if one["scenario"] == row["scenario"])
 
 
-@pytest.fixture(params=["good", "hopeless", "one_pool"])
+@pytest.fixture(params=["good", "hopeless", "one_pool", "paced", "looped"])
 def any_built(request: pytest.FixtureRequest) -> Built:
     found: Built = request.getfixturevalue(request.param)
     return found
@@ -164,6 +164,12 @@ class TestProvenance:
             for name, text in row.items():
                 if name not in LEADING and not name.endswith("_provenance") and text:
                     assert row[f"{name}_provenance"] == inputs.get(name, "derived"), name
+
+    def test_a_rate_is_derived_unless_it_is_declared(self, good: Built, paced: Built, looped: Built) -> None:
+        for built, provenance in ((good, "derived"), (paced, "observed"), (looped, "derived")):
+            assert {row["rate_rps_provenance"] for row in built.rows} == {provenance}
+            for row in built.rows:
+                assert read(row["rate_rps"]) == scenario_of(built, row)["bounds"]["nominal"]["rate_rps"]
 
     def test_an_observed_bandwidth_is_shown_as_such(self, built_with: Callable[..., Built]) -> None:
         old = "value: 18 GB/s, low: 12 GB/s, provenance: supplied"

@@ -34,7 +34,7 @@ LATENCIES = (
 )
 
 
-@pytest.fixture(params=["good", "hopeless", "one_pool"])
+@pytest.fixture(params=["good", "hopeless", "one_pool", "paced", "looped"])
 def any_built(request: pytest.FixtureRequest) -> Built:
     found: Built = request.getfixturevalue(request.param)
     return found
@@ -77,11 +77,11 @@ class TestBytes:
         assert receipt["fingerprint"] == hashlib.sha256(rfc8785.dumps(question)).hexdigest()
 
     def test_the_digest_of_the_requests(self, good: Built) -> None:
-        """Arrivals in ns since the first, prompts, outputs: column after column, eight bytes each, little end first."""
+        """Column after column, little end first: arrivals in ns since the first, eight bytes each; prompts, cached, outputs, four each."""
         arrivals = [at * 10_000_000 for at in (0, 12, 31, 48, 70, 86, 115, 130)]
         prompts = [374, 1420, 96, 3051, 640, 2048, 511, 780]
         outputs = [44, 180, 212, 87, 150, 1, 96, 260]
-        data = b"phaseledger requests v1\n" + struct.pack("<24q", *arrivals, *prompts, *outputs)
+        data = b"phaseledger requests v2\n" + struct.pack("<8q24i", *arrivals, *prompts, *[0] * 8, *outputs)
         assert good.receipt["workload"]["requests_sha256"] == hashlib.sha256(data).hexdigest()
 
     def test_the_matrix_it_names_is_the_matrix_it_comes_with(self, any_built: Built) -> None:
@@ -217,6 +217,55 @@ class TestContents:
         assert transfer["nominal"] == {"overhead_s": 0.003, "bandwidth_bytes_per_s": 18e9}
         assert transfer["conservative"] == {"overhead_s": 0.004, "bandwidth_bytes_per_s": 12e9}
         assert one_pool.receipt["transfer"] is None
+
+    def test_service_states_the_prefill_of_each_bucket_in_the_mean_and_the_mean_square(self, paced: Built) -> None:
+        """E[S] and E[S²] of d + α·u/r_p, with η = 0.3 or 0.2: α = 0.7 or 0.8."""
+        receipt = paced.receipt
+        buckets = [row["bucket"] for row in receipt["workload"]["buckets"]]
+        rows = receipt["service"]
+        assert [(row["bound"], row["bucket"]) for row in rows] == [
+            (bound, bucket) for bound in ("nominal", "conservative") for bucket in buckets
+        ]
+        expected = []
+        for d, r_p, alpha in ((0.008, 11_800, 0.7), (0.012, 10_400, 0.8)):
+            for bucket in receipt["workload"]["buckets"]:
+                u1, u2 = bucket["uncached_tokens_mean"], bucket["uncached_tokens_m2"]
+                mean, square = alpha * u1 / r_p, alpha**2 * u2 / r_p**2
+                expected.append((d + mean, d * d + 2 * d * mean + square))
+        found = [(row["prefill_mean_s"], row["prefill_m2_s2"]) for row in rows]
+        assert found == [pytest.approx(pair, rel=1e-9) for pair in expected]
+        assert all(value == float(f"{value:.9e}") for pair in found for value in pair)
+
+    def test_a_trace_is_open_and_has_windows(self, good: Built) -> None:
+        workload = good.receipt["workload"]
+        assert (workload["kind"], workload["duration_s"]) == ("open", 1.3)
+        assert workload["windows"] == []  # of 1.3 s not even ten seconds
+        rates = {shown["rate_rps"] for _, _, shown in bounds(good.receipt)}
+        assert rates == {workload["buckets"][0]["rate_rps"]}
+        assert (workload["dropped"], workload["steps"], workload["prefix_cache"]) == ([], [], None)
+
+    def test_of_a_declared_rate_each_bound_has_its_end(self, paced: Built) -> None:
+        workload = paced.receipt["workload"]
+        assert (workload["kind"], workload["duration_s"], workload["windows"]) == ("rate", None, [])
+        assert workload["buckets"][0]["rate_rps"] == 6
+        assert {row["arrival_scv"] for row in workload["buckets"]} == {None}
+        assert {(bound, shown["rate_rps"]) for _, bound, shown in bounds(paced.receipt)} == {
+            ("nominal", 6.0),
+            ("conservative", 8.0),
+        }
+
+    def test_of_a_closed_loop_each_scenario_has_its_own(self, looped: Built) -> None:
+        workload = looped.receipt["workload"]
+        assert (workload["kind"], workload["format"], workload["duration_s"]) == ("closed", "classes", None)
+        assert {row["rate_rps"] for row in workload["buckets"]} == {None}
+        statuses = set()
+        shares = {row["bucket"]: row["requests"] / workload["requests"] for row in workload["buckets"]}
+        for _, bound, shown in bounds(looped.receipt):
+            statuses.add(shown["status"])
+            if shown["status"] == "evaluated":
+                mean = sum(shares[lanes["bucket"]] * lanes["e2e_s"] for lanes in shown["lanes"])
+                assert shown["rate_rps"] * mean <= {"nominal": 24, "conservative": 60}[bound] * (1 + 1e-9)
+        assert statuses == {"evaluated", "refused"}
 
     def test_topologies_state_their_parts(self, good: Built) -> None:
         for topology in good.receipt["topologies"]:

@@ -15,7 +15,13 @@ from tests.receipts.conftest import Built
 MODEL = ["model.layers", "model.kv_heads", "model.head_dim", "model.kv_dtype", "model.layout_factor"]
 PREFILL = [
     f"service.prefill.{name}"
-    for name in ("tokens_per_second", "overhead", "seconds_per_token_squared", "utilization_ceiling")
+    for name in (
+        "tokens_per_second",
+        "overhead",
+        "seconds_per_token_squared",
+        "prefix_hit_ratio",
+        "utilization_ceiling",
+    )
 ]
 DECODE = [
     f"service.decode.{name}"
@@ -71,6 +77,18 @@ class TestPaths:
             "topologies.chunked.chunk_tokens",
         ]
 
+    @pytest.mark.parametrize(
+        ("arrivals", "read"),
+        [
+            ({"rate": 2.0}, ["requests.rate", "requests.arrival_scv"]),
+            ({"concurrency": 8.0}, ["requests.concurrency", "requests.arrival_scv"]),
+        ],
+    )
+    def test_of_declared_arrivals(self, arrivals: dict[str, float], read: list[str]) -> None:
+        inputs = inputs_frame_of(**arrivals)
+        assert paths(["aggregated"], NEVER, inputs=inputs) == [*read, *ONE_POOL]
+        assert paths(["disaggregated"], NEVER, inputs=inputs) == [*read, *TWO_POOLS]
+
     def test_peaks_line_rate_and_discipline_are_never_read(self) -> None:
         read = paths(["aggregated", "chunked", "disaggregated"], NEVER)
         assert not {path for path in read if "peak" in path or "discipline" in path or "line_rate" in path}
@@ -104,29 +122,29 @@ class TestPaths:
 
 class TestShare:
     def test_of_one_pool_counted_by_hand(self, good: Built) -> None:
-        """19 inputs, four objectives that gates on aggregated read, and the trace; the model's shape and the prefill rate are observed."""
+        """20 inputs, four objectives that gates on aggregated read, and the trace; the model's shape and the prefill rate are observed."""
         decision = good.receipt["decision"]
         assert decision["topology"] == "aggregated"
         objectives = [f"objectives.{name}" for name in ("ttft", "tpot", "stall", "attainment")]
         assert [row["path"] for row in decision["rests_on"]] == [*ONE_POOL, *objectives, "requests.trace"]
         observed = [row["path"] for row in decision["rests_on"] if row["provenance"] == "observed"]
         assert observed == [*MODEL[:4], PREFILL[0]]
-        assert len(decision["rests_on"]) == 24
-        assert decision["unobserved_share"] == 0.7916666667  # 19 of 24
+        assert len(decision["rests_on"]) == 25
+        assert decision["unobserved_share"] == 0.8  # 20 of 25
 
     def test_with_no_choice_every_topology_counts(self, hopeless: Built) -> None:
         decision = hopeless.receipt["decision"]
-        # 19 inputs of one pool, 8 more of two, the chunk budgets, five objectives, the trace
-        assert len(ONE_POOL) == 19
-        assert len(decision["rests_on"]) == 19 + 8 + 1 + 5 + 1
-        assert decision["unobserved_share"] == float(f"{29 / 34:.9e}")
+        # 20 inputs of one pool, 8 more of two, the chunk budgets, five objectives, the trace
+        assert len(ONE_POOL) == 20
+        assert len(decision["rests_on"]) == 20 + 8 + 1 + 5 + 1
+        assert decision["unobserved_share"] == float(f"{30 / 35:.9e}")
 
     def test_an_observed_trace_counts(self, built_with: Callable[..., Built]) -> None:
         built = built_with(
             ("    provenance: supplied\n    note: written by hand", "    provenance: observed\n    source: gateway log")
         )
         assert built.receipt["decision"]["rests_on"][-1] == {"path": "requests.trace", "provenance": "observed"}
-        assert built.receipt["decision"]["unobserved_share"] == 0.75  # 18 of 24
+        assert built.receipt["decision"]["unobserved_share"] == 0.76  # 19 of 25
 
     def test_all_and_none(self) -> None:
         observed, supplied = ({"path": "x", "provenance": provenance} for provenance in ("observed", "supplied"))

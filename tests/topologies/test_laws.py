@@ -60,7 +60,11 @@ def some_requests(draw: st.DrawFn) -> pl.DataFrame:
     times = [0.0, 0.4]
     for gap in gaps:
         times.append(times[-1] + gap)
-    return requests_of(*((at, prompt, output) for at, (prompt, output) in zip(times, lengths, strict=True)))
+    share = draw(st.one_of(st.just(0.0), st.floats(0.0, 0.99)))
+    hits = {prompt: int(prompt * share) for prompt, _ in lengths}
+    return requests_of(
+        *((at, prompt, output) for at, (prompt, output) in zip(times, lengths, strict=True)), cached=hits
+    )
 
 
 def log_scale(low: float, high: float) -> st.SearchStrategy[float]:
@@ -72,6 +76,7 @@ QUANTITIES: dict[str, st.SearchStrategy[float]] = {
     "d": st.one_of(st.just(0.0), log_scale(1e-3, 3e-2)),
     "r_p": log_scale(5e3, 5e4),
     "q": st.one_of(st.just(0.0), log_scale(1e-10, 1e-8)),
+    "eta": st.one_of(st.just(0.0), st.floats(0.0, 1.0)),
     "t0": log_scale(3e-3, 3e-2),
     "r_d": log_scale(500, 5000),
     "gamma": st.one_of(st.just(0.0), log_scale(1e-9, 1e-6)),

@@ -1,0 +1,323 @@
+"""``phaseledger init``: a first cohort from a request log and a model's config.json."""
+
+import os
+import re
+from contextlib import suppress
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pipelines.cli.exits import problems_reported
+from pipelines.cli.trace import ReadingArguments, convert, read_shown, reading_arguments, reading_options
+
+if TYPE_CHECKING:
+    from pipelines.cli.init_template import Inventory, LogFacts, Shape
+    from pipelines.traces.describe import Description
+    from pipelines.traces.log import Log
+
+EPILOG = """\b
+Examples:
+  phaseledger init my-chat --trace my-chat/requests.csv --model Llama-3.1-8B/config.json
+  phaseledger init cohorts/code --trace ~/azure.csv --model config.json --gpus 16 --kv-dtype fp8
+  phaseledger init my-chat --trace log.csv --layers 32 --kv-heads 8 --head-dim 128 --parameters 8e9
+"""
+
+_NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_COPY = "requests.csv"
+
+
+def _name(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
+    if value is not None and not _NAME.fullmatch(value):
+        raise click.BadParameter("expected a-z, 0-9 and -, at most 63 characters")
+    return value
+
+
+def _parameters(_: click.Context, __: click.Parameter, value: float | None) -> int | None:
+    if value is None:
+        return None
+    if not 1e6 <= value <= 1e15:
+        raise click.BadParameter("expected a number of weights, as in 8e9")
+    return int(value)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--trace", "trace_file", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The request log."
+)
+@click.option(
+    "--model", type=click.Path(path_type=Path), metavar="CONFIG.json", help="config.json of the served model."
+)
+@click.option("--name", callback=_name, help="Name of the cohort.  [default: that of DIR]")
+@click.option("--gpus", default=8, show_default=True, type=click.IntRange(1, 4096), help="GPUs in the inventory.")
+@click.option(
+    "--kv-dtype",
+    default="bf16",
+    show_default=True,
+    type=click.Choice(["fp32", "bf16", "fp16", "fp8", "int8"]),
+    help="Data type of the KV cache.",
+)
+@click.option(
+    "--layers", type=click.IntRange(1, 2**31 - 1), help="Layers that hold KV, in place of what CONFIG.json says."
+)
+@click.option("--kv-heads", type=click.IntRange(1, 2**31 - 1), help="KV heads of a layer.")
+@click.option("--head-dim", type=click.IntRange(1, 2**31 - 1), help="Elements of a key or a value of one head.")
+@click.option(
+    "--parameters",
+    type=float,
+    callback=_parameters,
+    help="Weights of the model, as in 8e9.  [default: counted from CONFIG.json]",
+)
+@click.option("--force", is_flag=True, help="Overwrite DIR/cohort.yaml.")
+@reading_options
+def init(
+    directory: Path, trace_file: Path, model: Path | None, name: str | None, gpus: int, force: bool, **options: Any
+) -> None:
+    """Write DIR/cohort.yaml, a first cohort of the requests in FILE served by the model of CONFIG.json. It plans as it stands.
+
+    What the log and the model do not say is assumed: every such figure is marked as supplied, with a note that begins with ASSUMED and
+    says how to measure it. Rates are scaled from the number of weights with cautious effective figures, never with a vendor's peak.
+
+    The log is referred to by its relative path where it lies in DIR or anywhere below the directory that holds DIR; from elsewhere its
+    valid requests are copied to DIR/requests.csv in the project's own format (token counts and times only).
+
+    A model whose KV cache is not 2 x layers x KV heads x head dimension per token is refused, not guessed: give --layers, --kv-heads
+    and --head-dim instead.
+
+    Exit code 0: written. 2: bad input; nothing was written.
+    """
+    by_hand = {part: options.pop(part) for part in ("layers", "kv_heads", "head_dim")}
+    kv_dtype, parameters = options.pop("kv_dtype"), options.pop("parameters")
+    arguments = reading_arguments(options)
+    if model is None and None in by_hand.values():
+        raise click.UsageError(
+            "--model is missing; expected a config.json, or all of --layers, --kv-heads and --head-dim"
+        )
+    if any(by_hand.values()) and None in by_hand.values():
+        raise click.UsageError("--layers, --kv-heads and --head-dim go together; expected all of them or none")
+    with problems_reported("text"):
+        _check_directory(directory, force=force)
+        shape = _shape(model, by_hand, kv_dtype, parameters)
+        stock = _inventory(shape, gpus)
+        warnings = _write(directory, trace_file, name or _named_after(directory), shape, stock, arguments, force=force)
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+    target = directory / "cohort.yaml"
+    click.echo(f"{target}: written; its assumptions are the notes that begin with ASSUMED")
+    click.echo(f"next: phaseledger plan {directory}")
+
+
+def _check_directory(directory: Path, *, force: bool) -> None:
+    from pipelines.declarations.problems import DeclarationProblems, Problem
+
+    target, found, hint = directory / "cohort.yaml", None, None
+    if directory.exists() and not directory.is_dir():
+        target, found = directory, "is not a directory; expected one, or a place where one can be made"
+    elif target.is_dir():
+        found = "is a directory; expected a file to write"
+    elif target.exists() and target.stat().st_size and not force:
+        found, hint = "exists already; expected none", "--force overwrites it"
+    if found:
+        raise DeclarationProblems([Problem(str(target), 1, 1, "", found, hint)])
+
+
+def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, parameters: int | None) -> "Shape":
+    from pipelines.cli.init_template import ASSUMED_PARAMETERS, Shape
+    from pipelines.declarations.model_config import read_model_shape
+
+    declared = {part: count for part, count in by_hand.items() if count is not None}
+    given = (
+        f"--parameters {parameters / 1e9:.3g}e9"
+        if parameters
+        else f"nobody said: {ASSUMED_PARAMETERS / 1e9:.0f}e9 assumed"
+    )
+    name = "model" if model is None else model.parent.name if model.name == "config.json" else model.stem
+    name = name.removesuffix("_config") or "model"
+    if declared:
+        note = (
+            "as given on the command line; make it observed, with a source, once it is checked against the served model"
+        )
+        return Shape(name, **declared, kv_dtype=kv_dtype, note=note, parameters=parameters, parameters_from=given)
+    assert model is not None
+    read = read_model_shape(model)
+    note = f"read from {model.name}: {', '.join(read.read_from)}; observed, with the file as source, if it is that of the served model"
+    for extra in read.notes:
+        note += f"; {extra}"
+    total = parameters or read.parameters
+    active = parameters if parameters and read.parameters is None else read.active_parameters
+    if parameters and read.parameters and read.active_parameters:
+        active = int(parameters * read.active_parameters / read.parameters)
+    source = given if parameters or read.parameters is None else f"counted from {model.name}"
+    return Shape(
+        name=name,
+        layers=read.layers,
+        kv_heads=read.kv_heads,
+        head_dim=read.head_dim,
+        kv_dtype=kv_dtype,
+        note=note,
+        attention_heads=read.attention_heads,
+        parameters=total,
+        active_parameters=active,
+        parameters_from=source,
+        context_tokens=read.context_tokens,
+    )
+
+
+def _inventory(shape: "Shape", gpus: int) -> "Inventory":
+    from pipelines.cli.init_template import GPU_MEMORY_BYTES, inventory, weight_bytes
+    from pipelines.declarations.problems import DeclarationProblems, Problem
+
+    stock = inventory(shape, gpus)
+    if stock is None:
+        found = (
+            f"{gpus} GPUs of {GPU_MEMORY_BYTES / 1e9:.0f} GB (assumed) do not hold {weight_bytes(shape) / 1e9:,.0f} GB of weights; "
+            "expected more GPUs"
+        )
+        raise DeclarationProblems([Problem("--gpus", 1, 1, "", found, "--parameters says how many weights there are")])
+    return stock
+
+
+def _named_after(directory: Path) -> str:
+    name = re.sub(r"[^a-z0-9]+", "-", Path(os.path.abspath(directory)).name.lower())[:63].strip("-")
+    return name or "first-cohort"
+
+
+def _write(
+    directory: Path,
+    trace_file: Path,
+    name: str,
+    shape: "Shape",
+    stock: "Inventory",
+    arguments: ReadingArguments,
+    *,
+    force: bool,
+) -> tuple[str, ...]:
+    """Read the log, write everything or nothing, and return what is doubtful about the log."""
+    from pipelines.cli.init_template import cohort_yaml
+    from pipelines.declarations.problems import DeclarationProblems, Problem
+    from pipelines.traces.describe import describe, describe_rates
+
+    if arguments.lengths is None and describe_rates(trace_file, arguments.format) is not None:
+        found = "a log of rates, not of requests; expected requests, or --lengths: the data set of token counts"
+        raise DeclarationProblems([Problem(str(trace_file), 1, 1, "", found, None)])
+    log = read_shown(trace_file, arguments, "drop")
+    described = describe(log, str(trace_file))
+    is_near = arguments.lengths is None and Path(os.path.abspath(trace_file)).is_relative_to(
+        Path(os.path.abspath(directory)).parent
+    )
+    copy = directory / _COPY
+    if not is_near and copy.exists() and not force:
+        found = "exists already, and the log lies elsewhere and would be copied there; expected none"
+        raise DeclarationProblems([Problem(str(copy), 1, 1, "", found, "--force overwrites it")])
+    facts = _facts(log, described, trace_file, directory, arguments, shape, is_near=is_near)
+    title = f"Requests of {trace_file.name} on {shape.name}"
+    _place(directory, cohort_yaml(name, title, facts, shape, stock), log, None if is_near else copy)
+    return log.warnings
+
+
+def _place(directory: Path, text: str, log: "Log", copy: Path | None) -> None:
+    """Write the cohort, and the copy of the log where there is to be one; check them; leave nothing behind if they are not right."""
+    from pipelines.declarations.load import load_cohort
+    from pipelines.declarations.problems import DeclarationProblems, Problem
+
+    made = [place for place in (directory, *directory.parents) if not place.exists()]
+    target, draft = directory / "cohort.yaml", directory / f".cohort.yaml.{os.getpid()}"
+    copied = copy is not None and not copy.exists()
+    done = False
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        if copy is not None:
+            convert(log, "", copy)
+        draft.write_text(text, encoding="utf-8")
+        try:
+            load_cohort(draft)
+        except DeclarationProblems as refused:
+            raise DeclarationProblems(replace(problem, file=str(target)) for problem in refused.problems) from None
+        draft.replace(target)
+        done = True
+    except OSError as error:
+        found = f"cannot be written: {error.strerror or error}; expected a place that can be"
+        raise DeclarationProblems([Problem(str(target), 1, 1, "", found, None)]) from None
+    finally:
+        if not done:
+            draft.unlink(missing_ok=True)
+            if copied and copy is not None:
+                copy.unlink(missing_ok=True)
+            with suppress(OSError):
+                for place in made:
+                    place.rmdir()
+
+
+def _facts(
+    log: "Log",
+    described: "Description",
+    trace_file: Path,
+    directory: Path,
+    arguments: ReadingArguments,
+    shape: "Shape",
+    *,
+    is_near: bool,
+) -> "LogFacts":
+    from pipelines.cli.init_template import LogFacts
+
+    reported = ", ".join(f"{rows:,} {kind}" for kind, rows in log.invalid.by_code().items())
+    comments = [_counted(described)]
+    if not is_near:
+        comments.append(
+            f"Copied by phaseledger init from a log of the format {log.format}; to convert it again: phaseledger trace convert."
+        )
+        if log.invalid:
+            comments.append(f"Left out of the copy: {log.invalid.total:,} of {log.rows_read:,} rows ({reported}).")
+    if shape.context_tokens and arguments.context is None:
+        comments.append(
+            f"context_tokens: {shape.context_tokens} in trace would treat requests beyond the model's context as invalid."
+        )
+    shown_as = os.path.relpath(os.path.abspath(trace_file), os.path.abspath(directory)) if is_near else _COPY
+    columns = {
+        column.name: getattr(arguments.columns, column.name)
+        for column in (fields(arguments.columns) if arguments.columns is not None else ())
+        if getattr(arguments.columns, column.name) is not None
+    }
+    return LogFacts(
+        file=shown_as,
+        format=log.format if is_near else "phaseledger",
+        note="as given to phaseledger init; say observed, and name the source, if it was recorded from the traffic to be served",
+        comments=tuple(comments),
+        edges=described.bucket_edges_tokens,
+        columns=columns if is_near else None,
+        context_tokens=arguments.context if is_near else None,
+        turn_time_ns=arguments.turn_time_ns if is_near else None,
+        turn_time_per_output_token_ns=arguments.turn_time_per_output_token_ns if is_near else None,
+        invalid=f"{log.invalid.total:,} of {log.rows_read:,} rows: {reported}" if log.invalid and is_near else None,
+        tick_ns=_tick(log),
+        without_rate=_without_rate(log, described),
+        hit_ratio=described.prefix_cache.hit_ratio if described.prefix_cache and is_near else None,
+    )
+
+
+def _counted(described: "Description") -> str:
+    requests = f"{described.requests:,} request{'' if described.requests == 1 else 's'}"
+    if described.duration_s is None or described.rate_rps is None:
+        return f"{requests}."
+    return f"{requests} in {described.duration_s:,.6g} s, {described.rate_rps:.4g} requests/s on average."
+
+
+def _tick(log: "Log") -> int | None:
+    from pipelines.traces.doubts import tick_ns, tie_doubt
+
+    if not log.is_timed or tie_doubt(log.rows["timestamp_ns"]) is None:
+        return None
+    return tick_ns(log.rows["timestamp_ns"].unique().sort())
+
+
+def _without_rate(log: "Log", described: "Description") -> str | None:
+    """Why arrivals have to be declared; None where the log's own can be planned with."""
+    from pipelines.traces.freeze import FEWEST_REQUESTS
+
+    if not log.is_timed:
+        return "the log does not say when requests arrive"
+    if (described.requests or 0) < FEWEST_REQUESTS or described.rate_rps is None:
+        return "the log has too few different arrivals for a rate and its variation"
+    return None

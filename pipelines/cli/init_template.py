@@ -1,0 +1,300 @@
+"""The text of a first cohort: what the log and the model say, and an assumption, marked as one, for everything else."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+NS_PER_S = 10**9
+ELEMENT_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
+
+GPU_MEMORY_BYTES = 80 * 10**9
+USABLE_SHARE = 0.9
+LEAST_KV_SHARE = 0.3
+"""Of a worker's usable memory, what is left for the KV cache when GPUs per worker are chosen."""
+
+WEIGHT_BYTES = 2
+EFFECTIVE_FLOPS = 150e12
+"""Operations per second that one GPU is assumed to sustain in prefill."""
+
+EFFECTIVE_BYTES_PER_S = 1.5e12
+"""Bytes per second that one GPU is assumed to read from its memory in a decode step."""
+
+ASSUMED_PARAMETERS = 8 * 10**9
+ASSUMED_RATE = "1/s"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A model as the cohort declares it; parameters and attention heads None where nobody said."""
+
+    name: str
+    layers: int
+    kv_heads: int
+    head_dim: int
+    kv_dtype: str
+    note: str
+    attention_heads: int | None = None
+    parameters: int | None = None
+    active_parameters: int | None = None
+    parameters_from: str = ""
+    context_tokens: int | None = None
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Keys and values of all layers."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * ELEMENT_BYTES[self.kv_dtype]
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """What a log says that its cohort repeats."""
+
+    file: str
+    format: str
+    note: str
+    comments: tuple[str, ...]
+    edges: tuple[int, ...]
+    columns: dict[str, str] | None = None
+    context_tokens: int | None = None
+    turn_time_ns: int | None = None
+    turn_time_per_output_token_ns: int | None = None
+    invalid: str | None = None
+    tick_ns: int | None = None
+    without_rate: str | None = None
+    hit_ratio: float | None = None
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """GPUs, GPUs of one worker, and what its memory has left for the KV cache."""
+
+    gpus: int
+    gpus_per_worker: int
+    kv_bytes: float
+
+    @property
+    def workers(self) -> int:
+        """Whole workers."""
+        return self.gpus // self.gpus_per_worker
+
+
+def weight_bytes(shape: Shape) -> int:
+    """Bytes of all weights, at the assumed size of one."""
+    return WEIGHT_BYTES * (shape.parameters or ASSUMED_PARAMETERS)
+
+
+def inventory(shape: Shape, gpus: int) -> Inventory | None:
+    """Workers of as few GPUs as hold the weights and a fair KV cache: a power of two, or all; None where all do not hold the weights."""
+    sizes = [1 << power for power in range(gpus.bit_length()) if 1 << power <= gpus]
+    sizes += [] if sizes[-1] == gpus else [gpus]
+    usable = {size: USABLE_SHARE * GPU_MEMORY_BYTES * size for size in sizes}
+    left = {size: usable[size] - weight_bytes(shape) for size in sizes}
+    fitting = [size for size in sizes if left[size] >= LEAST_KV_SHARE * usable[size]] or [
+        size for size in sizes[-1:] if left[size] > 0
+    ]
+    return Inventory(gpus, fitting[0], left[fitting[0]]) if fitting else None
+
+
+def cohort_yaml(name: str, title: str, log: LogFacts, shape: Shape, stock: Inventory) -> str:
+    """The whole file."""
+    return (
+        "\n".join([*_head(name, title), *_requests(log), *_model(shape), *_service(shape, stock), *_rest(stock)]) + "\n"
+    )
+
+
+def _head(name: str, title: str) -> list[str]:
+    return [
+        "# A first cohort, written by phaseledger init. It plans as it stands, but most of its figures are assumptions:",
+        "# every note that begins with ASSUMED says how to measure the figure. Replace them; a decision is worth what they are worth.",
+        "# docs/formats.md describes every key.",
+        "apiVersion: phaseledger/v1",
+        "kind: Cohort",
+        "metadata:",
+        f"  name: {name}",
+        f"  title: {_text(title)}",
+    ]
+
+
+def _requests(log: LogFacts) -> list[str]:
+    lines = ["requests:"]
+    lines += [f"  # {comment}" for comment in log.comments]
+    lines += ["  trace:", f"    file: {_text(log.file)}", f"    format: {log.format}"]
+    if log.columns:
+        lines.append(
+            f"    columns: {{{', '.join(f'{role}: {_text(column)}' for role, column in log.columns.items())}}}"
+        )
+    if log.invalid:
+        lines.append(f"    on_invalid: drop            # {log.invalid}; reject would refuse the log")
+    if log.context_tokens:
+        lines.append(f"    context_tokens: {log.context_tokens}")
+    for key in ("turn_time", "turn_time_per_output_token"):
+        value = getattr(log, f"{key}_ns")
+        if value is not None:
+            lines.append(f"    {key}: {duration(value)}")
+    if log.tick_ns is not None and log.without_rate is None:
+        lines.append("    # Many requests share their timestamps. If they came one after the other, not at once:")
+        lines.append(f"    # spread_ties: {duration(log.tick_ns)}")
+    lines += [
+        "    provenance: supplied          # observed, with a source, if it was recorded in front of the stack that will serve",
+        f"    note: {_text(log.note)}",
+        f"  bucket_edges_tokens: [{', '.join(map(str, log.edges))}]"
+        + ("   # quarters of the requests by prompt length" if log.edges else "   # one prompt length, one bucket"),
+    ]
+    if log.hit_ratio is not None:
+        lines += [
+            f"  # The log has block hashes: an unlimited cache would hold {100 * log.hit_ratio:.4g} % of all prompt tokens. To count hits:",
+            "  # prefix_cache: {capacity: unlimited, scope: shared}",
+        ]
+    if log.without_rate is not None:
+        note = "ASSUMED; measure: requests per second at the gateway in a busy hour"
+        lines += [
+            f"  arrivals:                       # {log.without_rate}",
+            f"    rate: {{value: {ASSUMED_RATE}, provenance: supplied, note: {_text(note)}}}",
+        ]
+    return lines
+
+
+def _model(shape: Shape) -> list[str]:
+    return [
+        "model:",
+        f"  name: {_text(shape.name)}",
+        f"  layers: {shape.layers}",
+        f"  kv_heads: {shape.kv_heads}",
+        f"  head_dim: {shape.head_dim}",
+        f"  kv_dtype: {shape.kv_dtype}                # of the KV cache, not of the weights",
+        "  provenance: supplied",
+        f"  note: {_text(shape.note)}",
+    ]
+
+
+def _service(shape: Shape, stock: Inventory) -> list[str]:
+    each = stock.gpus_per_worker
+    total = shape.parameters or ASSUMED_PARAMETERS
+    active = shape.active_parameters or total
+    flops, reading = each * EFFECTIVE_FLOPS, each * EFFECTIVE_BYTES_PER_S
+    prefill, step = flops / (2 * active), WEIGHT_BYTES * total / reading
+    per_token = shape.kv_bytes_per_token / reading
+    size = f"{active / 1e9:.3g}e9 parameters per token ({shape.parameters_from})"
+    prefill_note = (
+        f"ASSUMED: effective operations/s over 2 x parameters: {each} GPU x {EFFECTIVE_FLOPS / 1e12:g}e12/s over 2 x {size}; measure: "
+        "prompt tokens per second of one worker that only prefills"
+    )
+    decode_note = (
+        "ASSUMED: half of the prefill rate; measure: output tokens per second of one worker at its largest batch"
+    )
+    step_note = (
+        f"ASSUMED: weights over effective memory bandwidth: {WEIGHT_BYTES} B x {total / 1e9:.3g}e9 over {each} GPU x "
+        f"{EFFECTIVE_BYTES_PER_S / 1e12:g} TB/s; measure: time per output token with a single request"
+    )
+    context_note = (
+        f"ASSUMED: KV bytes of a token over the same bandwidth: {shape.kv_bytes_per_token} B; "
+        "measure: growth of the step with the context"
+    )
+    lines = [
+        "service:                          # of one worker",
+        "  dispatch: least_loaded          # or round_robin",
+        "  first_token_source: decode      # or prefill: which pool emits the first token when they are separated",
+        f"  admission: {_quantity('2 ms', high='5 ms', note='ASSUMED; measure: time in gateway and tokenizer')}",
+        "  prefill:",
+        "    discipline: fifo",
+        f"    tokens_per_second: {_quantity(_rounded(prefill), low=_rounded(0.7 * prefill), note=prefill_note)}",
+        f"    overhead: {_quantity('10 ms', high='20 ms', note='ASSUMED; measure: prefill time of a one-token prompt')}",
+    ]
+    if shape.attention_heads is not None:
+        squared = 2 * shape.layers * shape.attention_heads * shape.head_dim / flops
+        note = "ASSUMED: 2 x layers x attention heads x head_dim over the same operations/s; measure: fit to prefill times of long prompts"
+        lines.append(
+            f"    seconds_per_token_squared: {_quantity(_rounded(squared), high=_rounded(1.5 * squared), note=note)}"
+        )
+    ceiling = "ASSUMED: the load above which waits are not trusted"
+    return [
+        *lines,
+        f"    utilization_ceiling: {_quantity('0.8', note=ceiling)}",
+        "  decode:",
+        "    discipline: fifo",
+        f"    tokens_per_second: {_quantity(_rounded(prefill / 2), low=_rounded(0.35 * prefill), note=decode_note)}",
+        f"    step_overhead: {_quantity(f'{_rounded(1e3 * step)} ms', high=f'{_rounded(1.3e3 * step)} ms', note=step_note)}",
+        f"    seconds_per_context_token: {_quantity(_rounded(per_token), high=_rounded(1.5 * per_token), note=context_note)}",
+        f"    max_sequences: {_quantity('256', note='ASSUMED; read: the limit of sequences in the engine configuration')}",
+        f"    utilization_ceiling: {_quantity('0.85', note=ceiling)}",
+        *_memory(total, stock),
+    ]
+
+
+def _memory(total: int, stock: Inventory) -> list[str]:
+    each = stock.gpus_per_worker
+    note = (
+        f"ASSUMED: {each} GPU x {GPU_MEMORY_BYTES / 1e9:g} GB x {USABLE_SHARE:g} less weights of {WEIGHT_BYTES} B x {total / 1e9:.3g}e9; "
+        "read: the KV cache size that the engine logs at start"
+    )
+    size = f"{_rounded(stock.kv_bytes / 1e9)} GB"
+    return [
+        "inventory:",
+        f"  gpus: {stock.gpus}",
+        f"  gpus_per_worker: {each}",
+        "  provenance: supplied",
+        f"  note: {_text('gpus_per_worker ASSUMED: as few as hold the weights and a KV cache beside them')}",
+        f"  kv_memory_per_worker: {_quantity(size, low=f'{_rounded(0.9 * stock.kv_bytes / 1e9)} GB', note=note)}",
+    ]
+
+
+def _rest(stock: Inventory) -> list[str]:
+    transfer = "ASSUMED; measure: a KV transfer of known size between two workers"
+    overhead = _quantity("1 ms", high="2 ms", note="ASSUMED; measure: transfer time of a one-token prompt")
+    ceiling = "ASSUMED: the load above which waits are not trusted"
+    lines = [
+        "network:                          # what would move the KV cache between separate pools",
+        f"  links: {_quantity('4', note='ASSUMED; read: network ports that can carry KV at the same time')}",
+        f"  line_rate: {_quantity('400 Gbit/s', note='ASSUMED; read: the rate of one port; no equation uses it')}",
+        f"  effective_bandwidth: {_quantity('20 GB/s', low='12 GB/s', note=transfer)}",
+        f"  registration: {overhead}",
+        f"  synchronization: {overhead}",
+        f"  receiver_visibility: {overhead}",
+        f"  utilization_ceiling: {_quantity('0.7', note=ceiling)}",
+        "objectives:",
+        "  ttft: 2 s                       # time to the first token, mean of the slowest bucket",
+        "  tpot: 50 ms                     # time per output token after it",
+        "  stall: 500 ms                   # longest pause in an answer",
+        "  ttft_growth: 200 ms             # by how much the first token may come later for moving the KV cache",
+        "  attainment: 0.9                 # share of requests that must meet ttft and tpot",
+        "  provenance: supplied",
+        f"  note: {_text('ASSUMED: replace by what was promised to users')}",
+        "topologies:",
+        "  aggregated: {}",
+        "  chunked: {chunk_tokens: [512, 1024, 2048]}",
+    ]
+    if stock.workers >= 2:
+        return [*lines, "  disaggregated: {}"]
+    return [*lines, "  # disaggregated: {}             # needs two workers or more"]
+
+
+def _quantity(value: str, *, low: str | None = None, high: str | None = None, note: str) -> str:
+    ends = "".join(f", {end}: {figure}" for end, figure in (("low", low), ("high", high)) if figure is not None)
+    return f"{{value: {value}{ends}, provenance: supplied, note: {_text(note)}}}"
+
+
+def _text(text: Any) -> str:
+    """Text in the double quotes that JSON and YAML share."""
+    return json.dumps(str(text), ensure_ascii=False)
+
+
+def _rounded(value: float) -> str:
+    """Three digits: an assumption has no more.
+
+    >>> _rounded(9375.4), _rounded(10.6667), _rounded(1.747e-09)
+    ('9380', '10.7', '1.75e-09')
+    """
+    short = f"{value:.3g}"
+    return f"{float(short):.0f}" if 1000 <= value < 1e15 else short
+
+
+def duration(ns: int) -> str:
+    """A time in the largest unit in which it is whole.
+
+    >>> duration(3 * 10**9), duration(1_500_000), duration(7)
+    ('3 s', '1500 us', '7 ns')
+    """
+    for unit, length in (("s", NS_PER_S), ("ms", 10**6), ("us", 10**3)):
+        if ns % length == 0:
+            return f"{ns // length} {unit}"
+    return f"{ns} ns"

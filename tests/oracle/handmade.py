@@ -1,0 +1,285 @@
+"""A receipt made by hand: forty dozen requests, drawn with a seed, and everything that follows from them.
+
+Its workload is computed here in whole numbers and fractions, from the requests themselves; its figures are filled in
+with the verifier's equations, which other tests hold against numbers worked by hand.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from typing import Any
+
+from pipelines.oracle.inputs import NOT_DECLARED, ROWS
+from pipelines.oracle.recomputing import operating_parts, scenarios_of
+from pipelines.oracle.structure import PART_KINDS
+from pipelines.oracle.topologies import PARTS
+from tests.oracle import forging as forge
+from tests.oracle.forging import Receipt
+
+EDGES = [512, 4096]
+TOPOLOGIES = ("aggregated", "chunked", "disaggregated")
+WINDOWS_S = (1, 10, 60, 600, 3600)
+
+VALUES: dict[str, tuple[Any, ...]] = {
+    "requests.rate": (1.25, None, 1.5),
+    "requests.concurrency": (24, None, 32),
+    "model.layers": (32,),
+    "model.kv_heads": (8,),
+    "model.head_dim": (128,),
+    "model.kv_dtype": ("bf16",),
+    "service.dispatch": ("least_loaded",),
+    "service.first_token_source": ("decode",),
+    "service.admission": (0.002, None, 0.004),
+    "service.prefill.discipline": ("fifo",),
+    "service.prefill.tokens_per_second": (9000, 8000),
+    "service.prefill.overhead": (0.008, None, 0.012),
+    "service.prefill.seconds_per_token_squared": (2e-9, None, 3e-9),
+    "service.prefill.utilization_ceiling": (0.8,),
+    "service.prefill.peak_tokens_per_second": (40000,),
+    "service.decode.discipline": ("fifo",),
+    "service.decode.tokens_per_second": (2000, 1800),
+    "service.decode.step_overhead": (0.012, None, 0.013),
+    "service.decode.seconds_per_context_token": (2e-8,),
+    "service.decode.max_sequences": (64,),
+    "service.decode.utilization_ceiling": (0.85,),
+    "inventory.gpus": (3,),
+    "inventory.gpus_per_worker": (1,),
+    "inventory.kv_memory_per_worker": (40 * 2**30,),
+    "network.links": (2,),
+    "network.line_rate": (5e10,),
+    "network.effective_bandwidth": (1.8e10, 1.2e10),
+    "network.peak_bandwidth": (4e10,),
+    "network.registration": (0.001, None, 0.002),
+    "network.synchronization": (0.001,),
+    "network.receiver_visibility": (0.001,),
+    "network.utilization_ceiling": (0.7,),
+    "objectives.ttft": (2.0,),
+    "objectives.tpot": (0.05,),
+    "objectives.stall": (1.0,),
+    "objectives.ttft_growth": (0.5,),
+    "objectives.attainment": (0.9,),
+    "topologies.compared": (" ".join(TOPOLOGIES),),
+    "topologies.chunked.chunk_tokens": ("512",),
+}
+"""Value, low and high of what the cohort declares."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Prompt, uncached and output tokens, and when it arrives (ms)."""
+
+    p: int
+    u: int
+    o: int
+    at_ms: int
+
+    @property
+    def z(self) -> int:
+        return self.p**2 - (self.p - self.u) ** 2
+
+
+def requests_of(cached: bool, count: int = 480) -> list[Request]:
+    dice, at, made = random.Random(20261129), 0, []
+    for _ in range(count):
+        p = min(6000, max(20, round(dice.lognormvariate(6.7, 0.9))))
+        hit = min(p - 1, 16 * dice.randrange(p // 16 + 1)) if cached and dice.random() < 0.6 else 0
+        made.append(Request(p, p - hit, min(400, max(1, round(dice.expovariate(1 / 120)))), at))
+        at += round(1000 * dice.expovariate(1.0)) + (20_000 if dice.random() < 0.01 else 0)
+    return made
+
+
+def digits12(value: Fraction | float) -> float:
+    return float(f"{float(value):.11e}")
+
+
+def mean(values: Sequence[int]) -> float:
+    return digits12(Fraction(sum(values), len(values)))
+
+
+def label_of(p: int) -> str:
+    low, high = next(pair for pair in pairwise([1, *EDGES, math.inf]) if pair[0] <= p < pair[1])
+    return f"[{low},{high})"
+
+
+def bucket_row(name: str, own: Sequence[Request], kind: str, rate: float | None, count: int) -> Receipt:
+    gaps = [b.at_ms - a.at_ms for a, b in pairwise(own)]
+    total, squares = sum(gaps), sum(gap**2 for gap in gaps)
+    scv = digits12(Fraction(squares * len(gaps), total**2) - 1) if kind == "open" and len(gaps) > 1 else None
+    means: dict[str, Callable[[Request], int]] = {
+        "prompt_tokens_mean": lambda r: r.p,
+        "prompt_tokens_m2": lambda r: r.p**2,
+        "uncached_tokens_mean": lambda r: r.u,
+        "uncached_tokens_m2": lambda r: r.u**2,
+        "attention_mean": lambda r: r.z,
+        "attention_m2": lambda r: r.z**2,
+        "uncached_attention_mean": lambda r: r.u * r.z,
+        "prompt_uncached_mean": lambda r: r.p * r.u,
+        "prompt_attention_mean": lambda r: r.p * r.z,
+        "output_tokens_mean": lambda r: r.o,
+        "output_tokens_m2": lambda r: r.o**2,
+        "prompt_output_mean": lambda r: r.p * r.o,
+        "multi_token_share": lambda r: int(r.o >= 2),
+    }
+    return {
+        "bucket": name,
+        "requests": len(own),
+        "rate_rps": None if rate is None else digits12(Fraction(rate) * len(own) / count),
+        "arrival_scv": scv,
+        **{member: mean([value(r) for r in own]) for member, value in means.items()},
+        "prompt_tokens_max": max(r.p for r in own),
+        "uncached_tokens_max": max(r.u for r in own),
+        "attention_max": max(r.z for r in own),
+        "output_tokens_max": max(r.o for r in own),
+    }
+
+
+def strata_rows(name: str, own: Sequence[Request]) -> list[Receipt]:
+    ordered: list[Request] = sorted(own, key=lambda r: r.u)
+    cut: dict[int, list[Request]] = {}
+    fewer: dict[int, int] = {}
+    for place, r in enumerate(ordered):
+        cut.setdefault(16 * fewer.setdefault(r.u, place) // len(ordered), []).append(r)
+    return [
+        {"bucket": name, "stratum": number, "requests": len(rows), "prompt_tokens_mean": mean([r.p for r in rows]),
+         "uncached_tokens_mean": mean([r.u for r in rows]), "attention_mean": mean([r.z for r in rows])}
+        for number, rows in sorted(cut.items())
+    ]  # fmt: skip
+
+
+def window_rows(name: str, own: Sequence[Request], duration_ms: int) -> list[Receipt]:
+    rows = []
+    for length in WINDOWS_S:
+        windows = duration_ms // (1000 * length)
+        if windows < 10:
+            continue
+        counts = [0] * windows
+        for r in own:
+            if r.at_ms < 1000 * length * windows:
+                counts[r.at_ms // (1000 * length)] += 1
+        total, squares = sum(counts), sum(c**2 for c in counts)
+        dispersion = digits12(Fraction(squares, total) - Fraction(total, windows)) if total else None
+        rows.append({"bucket": name, "window_s": length, "windows": windows, "dispersion": dispersion,
+                     "peak_rps": digits12(Fraction(max(counts), length))})  # fmt: skip
+    return rows
+
+
+def workload_of(requests: Sequence[Request], kind: str) -> Receipt:
+    count, duration_ms = len(requests), requests[-1].at_ms
+    rate = {"open": Fraction(1000 * (count - 1), duration_ms), "rate": VALUES["requests.rate"][0], "closed": None}[kind]
+    groups = {"all": list(requests)}
+    for label in sorted({label_of(r.p) for r in requests}, key=lambda label: int(label[1:].split(",")[0])):
+        groups[label] = [r for r in requests if label_of(r.p) == label]
+    buckets = [bucket_row(name, own, kind, rate, count) for name, own in groups.items()]
+    cached = any(r.u < r.p for r in requests)
+    hits = Fraction(sum(r.p - r.u for r in requests), sum(r.p for r in requests))
+    cache = {"capacity_tokens": None, "scope": "shared", "workers": 1, "block_tokens": 16, "hit_ratio": digits12(hits)}
+    return {
+        "kind": kind,
+        "requests_sha256": "5" * 64,
+        "format": "mooncake" if cached else "azure-llm",
+        "provenance": "supplied",
+        "source": None,
+        "note": "drawn with a seed",
+        "requests": count,
+        "duration_s": digits12(Fraction(duration_ms, 1000)) if kind == "open" else None,
+        "bucket_edges_tokens": EDGES,
+        "rows_read": count + 30,
+        "rows_dropped": 30,
+        "dropped": [{"kind": "arrival", "rows": 16}, {"kind": "output_tokens", "rows": 7},
+                    {"kind": "prompt_tokens", "rows": 7}],
+        "steps": [],
+        "prefix_cache": cache if cached else None,
+        "warnings": ["there is little in the log"],
+        "buckets": buckets,
+        "strata": [row for name, own in groups.items() if name != "all" for row in strata_rows(name, own)],
+        "windows": [row for name, own in groups.items() for row in window_rows(name, own, duration_ms)]
+        if kind == "open" else [],
+    }  # fmt: skip
+
+
+def with_steps_to(workload: Receipt, times: int) -> None:
+    """Steps that lead from the rows to the requests of the workload, repeated so often."""
+    count = workload["requests"]
+    workload["rows_read"] = count + workload["rows_dropped"] + 490
+    workload["steps"] = [
+        {"step": "spread_ties", "detail": "1 s", "requests": workload["rows_read"] - workload["rows_dropped"]},
+        {"step": "where", "detail": "model: a", "requests": count // times},
+        {"step": "repeat", "detail": f"{times} times", "requests": count},
+        {"step": "scale_rate", "detail": "1.5", "requests": count},
+    ]
+
+
+def inputs_of(kind: str, hit_ratio: tuple[float, float] | None) -> list[Receipt]:
+    there = {"rate": ("requests.rate",), "closed": ("requests.concurrency",)}.get(kind, ())
+    table = []
+    for row in ROWS:
+        if row.path.startswith("requests.") and (row.path not in there and (row.default is None or kind == "open")):
+            continue
+        value, low, high, *_ = (*VALUES.get(row.path, (row.default,)), None, None)
+        note = None if row.path in VALUES else NOT_DECLARED
+        if row.path == "service.prefill.prefix_hit_ratio" and hit_ratio:
+            (value, low), note = hit_ratio, "as the engine reports it"
+        hurts = {"low": low, "high": high}.get(row.hurts or "")
+        if value is not None:
+            table.append({"path": row.path, "unit": row.unit, "value": value, "low": low, "high": high,
+                          "conservative": value if hurts is None else hurts, "provenance": "supplied", "source": None,
+                          "note": note})  # fmt: skip
+    return table
+
+
+def gate(name: str, metric: str, unit: str, op: str, objective: str) -> Receipt:
+    topologies = ["disaggregated"] if metric.startswith("transfer") else list(TOPOLOGIES)
+    limit = VALUES[f"objectives.{objective}"][0]
+    return {"id": name, "file": "latency.yaml", "kind": "LatencyObjective", "metric": metric, "unit": unit,
+            "topologies": topologies, "bound": "nominal", "op": op, "limit": limit,
+            "limit_source": f"objectives.{objective}", "severity": "error", "blocking": True, "applies": True,
+            "owner": "serving", "rationale": None}  # fmt: skip
+
+
+def receipt_of(kind: str = "open", *, cached: bool = False, hit_ratio: tuple[float, float] | None = None) -> Receipt:
+    """A receipt of arrivals of a kind: with hits of its own, or a declared hit ratio (value and low), or neither."""
+    weights = dict.fromkeys(PART_KINDS, 1)
+    workload = workload_of(requests_of(cached), kind)
+    with_steps_to(workload, 1)
+    receipt: Receipt = {
+        "seal": "0" * 64,
+        "apiVersion": "phaseledger/v1",
+        "kind": "TopologyReceipt",
+        "versions": {"product": "0", "arithmetic": "2", "significant_digits": 10},
+        "truth_boundary": {"statement": "Modeled means; none was measured.", "latency_label": "modeled",
+                           "unmeasured": ["everything"]},
+        "cohort": {"name": "handmade", "title": "Made by hand"},
+        "inputs": inputs_of(kind, hit_ratio),
+        "workload": workload,
+        "kv": {"formula": "2 x layers x ...", "factors": {"layers": 32, "kv_heads": 8, "head_dim": 128,
+               "element_bytes": 2, "layout_factor": 1}, "bytes_per_token": {"nominal": 131072, "conservative": 131072}},
+        "transfer": {"formula": "o + k p / w", "bandwidth_input": "network.effective_bandwidth",
+                     "overhead_inputs": [f"network.{name}" for name in
+                                         ("registration", "synchronization", "receiver_visibility")],
+                     "nominal": {"overhead_s": 0.003, "bandwidth_bytes_per_s": 1.8e10},
+                     "conservative": {"overhead_s": 0.004, "bandwidth_bytes_per_s": 1.2e10}},
+        "topologies": [{"topology": name, "parts": {part: [f"{part} {i}" for i in range(PARTS[name][part])]
+                                                    for part in PART_KINDS},
+                        "operating_parts": operating_parts(name, weights)} for name in TOPOLOGIES],
+        "rules": {"gates": [gate("ttft_worst", "ttft_worst", "s", "lte", "ttft"),
+                            gate("stall", "stall", "s", "lte", "stall"),
+                            gate("goodput", "goodput", "ratio", "gte", "attainment"),
+                            gate("transfer", "transfer_worst", "s", "lte", "ttft_growth")],
+                  "decision": {"prefer": ["operating_parts", "gpus", "margin"], "operating_part_weights": weights}},
+    }  # fmt: skip
+    inputs = forge.usable_inputs(receipt)
+    receipt["scenarios"] = [
+        {"scenario": knobs.name, "topology": knobs.topology, **{name: getattr(knobs, name) for name in forge.KNOBS},
+         "gpus": knobs.workers, "operating_parts": operating_parts(knobs.topology, weights), "bounds": {},
+         "verdicts": [], "passes": False}
+        for knobs in scenarios_of(inputs)
+    ]  # fmt: skip
+    forge.recompute(receipt)
+    forge.name_anew(receipt)
+    forge.attach(receipt, forge.matrix_rows(receipt))
+    return receipt
