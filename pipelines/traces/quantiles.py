@@ -34,7 +34,10 @@ def log_gamma_quantiles(p: Floats, shape: float) -> Floats:
         return _wilson_hilferty(p, shape)
     split = int(np.searchsorted(p, 0.5, side="right"))
     y = _first_guess(p, shape)
-    low, high = _newton(y[:split], np.log(p[:split]), shape, _below), _newton(y[split:], np.log1p(-p[split:]), shape, _above)
+    low, high = (
+        _newton(y[:split], np.log(p[:split]), shape, _below),
+        _newton(y[split:], np.log1p(-p[split:]), shape, _above),
+    )
     return np.concatenate([low, high])
 
 
@@ -62,7 +65,7 @@ def equally_likely(count: int) -> Floats:
     >>> equally_likely(4).tolist()
     [0.125, 0.375, 0.625, 0.875]
     """
-    return (np.arange(count) + 0.5) / count
+    return np.asarray((np.arange(count) + 0.5) / count)
 
 
 def radical_inverse(index: Ints, base: int) -> Floats:
@@ -118,13 +121,15 @@ def _normal_quantiles(p: Floats) -> Floats:
     for _ in range(2):
         error = (0.5 * _erfc(z / math.sqrt(2)) - tail) * math.sqrt(2 * math.pi) * np.exp(z * z / 2)
         z = z + error / (1 - z * error / 2)
-    return np.where(p < 0.5, -z, z)
+    return np.asarray(np.where(p < 0.5, -z, z))
 
 
 _erfc: Callable[[Floats], Floats] = np.vectorize(math.erfc, otypes=[np.float64])
 
 
-def _newton(y: Floats, goal: Floats, shape: float, log_and_slope: Callable[[Floats, float], tuple[Floats, Floats]]) -> Floats:
+def _newton(
+    y: Floats, goal: Floats, shape: float, log_and_slope: Callable[[Floats, float], tuple[Floats, Floats]]
+) -> Floats:
     """Where the logarithm that ``log_and_slope`` gives is ``goal``, from ``y`` on."""
     y, waiting = y.copy(), np.arange(y.size)
     for _ in range(_ITERATIONS):
@@ -138,14 +143,14 @@ def _newton(y: Floats, goal: Floats, shape: float, log_and_slope: Callable[[Floa
 
 
 def _below(y: Floats, shape: float) -> tuple[Floats, Floats]:
-    """ln P(shape, e^y), and its derivative by y."""
+    """The logarithm of P(shape, e^y), and its derivative by y."""
     x = np.exp(y)
     value = shape * y - x - math.lgamma(shape + 1) + np.log(_series(x, shape))
     return value, np.exp(shape * y - x - math.lgamma(shape) - value)
 
 
 def _above(y: Floats, shape: float) -> tuple[Floats, Floats]:
-    """ln (1 - P(shape, e^y)), and its derivative by y."""
+    """The logarithm of 1 - P(shape, e^y), and its derivative by y."""
     x = np.exp(y)
     value, density = np.empty_like(y), shape * y - x - math.lgamma(shape)
     near = x < shape + 1

@@ -12,13 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks import fuzz_readers
-from benchmarks.fuzz_readers import LENGTHS, MOVES, PAYLOADS, READERS, SAMPLES, Move, mutated, options_of, read, samples_of
+from benchmarks.fuzz_readers import (
+    LENGTHS,
+    MOVES,
+    PAYLOADS,
+    READERS,
+    SAMPLES,
+    Move,
+    mutated,
+    options_of,
+    read,
+    samples_of,
+)
 
 CASES = int(os.environ.get("PHASELEDGER_FUZZ_CASES", "120"))
 
 _share = st.floats(0, 1, exclude_max=True)
 _moves = st.lists(
-    st.builds(Move, st.sampled_from(MOVES), _share, _share, st.sampled_from(PAYLOADS) | st.binary(max_size=6)), max_size=6
+    st.builds(Move, st.sampled_from(MOVES), _share, _share, st.sampled_from(PAYLOADS) | st.binary(max_size=6)),
+    max_size=6,
 )
 
 

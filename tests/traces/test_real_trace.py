@@ -12,15 +12,19 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from pipelines.traces import bucket_frame, duration_s, read_requests, requests_sha256, stratum_frame
+from pipelines.traces import LogOptions, bucket_frame, duration_s, read_log, requests_sha256, stratum_frame
+from pipelines.traces.requests import requests_frame
 
 DIGESTS = """
 import hashlib, sys
 from pathlib import Path
-from pipelines.traces import bucket_frame, read_requests, requests_sha256, stratum_frame
-log = read_requests(Path(sys.argv[1]), None)
-print(requests_sha256(log.requests))
-for frame in (bucket_frame(log.requests, [512, 2048]), stratum_frame(log.requests, [512, 2048])):
+import polars as pl
+from pipelines.traces import LogOptions, bucket_frame, read_log, requests_sha256, stratum_frame
+from pipelines.traces.requests import requests_frame
+rows = read_log(Path(sys.argv[1]), LogOptions()).rows
+requests = requests_frame(rows.with_columns(cached_prompt_tokens=pl.lit(0, pl.Int32)), is_open=True)
+print(requests_sha256(requests))
+for frame in (bucket_frame(requests, [512, 2048]), stratum_frame(requests, [512, 2048])):
     print(hashlib.sha256(repr(frame.rows()).encode()).hexdigest())
 """
 
@@ -30,14 +34,19 @@ def trace(shared: Path) -> Path:
     return shared / "traces" / "azure_2023_code.csv"
 
 
+def requests_of(path: Path) -> pl.DataFrame:
+    rows = read_log(path, LogOptions()).rows
+    return requests_frame(rows.with_columns(cached_prompt_tokens=pl.lit(0, pl.Int32)), is_open=True)
+
+
 @pytest.fixture(scope="module")
 def requests(trace: Path) -> pl.DataFrame:
-    return read_requests(trace, None).requests
+    return requests_of(trace)
 
 
 def test_all_rows_are_read(trace: Path) -> None:
-    log = read_requests(trace, "azure-llm")
-    assert (log.rows_read, log.requests.height, log.rows_dropped) == (8_819, 8_819, 0)
+    log = read_log(trace, LogOptions("azure-llm"))
+    assert (log.rows_read, log.rows.height, log.invalid.total, log.warnings) == (8_819, 8_819, 0, ())
 
 
 def test_known_sums_and_extremes(requests: pl.DataFrame) -> None:
@@ -88,4 +97,4 @@ def test_a_shuffled_copy_is_the_same_log(trace: Path, requests: pl.DataFrame, tm
     header, *rows = trace.read_text().splitlines()
     shuffled = tmp_path / "shuffled.csv"
     shuffled.write_text("\n".join([header, *rows[4000:], *reversed(rows[:4000])]))
-    assert requests_sha256(read_requests(shuffled, None).requests) == requests_sha256(requests)
+    assert requests_sha256(requests_of(shuffled)) == requests_sha256(requests)

@@ -50,7 +50,9 @@ class AiperfResults:
                     reading.invalid(invalid.fault, number)
             yield pl.DataFrame({name: [row[name] for row in rows] for name in ROW_SCHEMA}, schema=ROW_SCHEMA)
         if warm_up:
-            reading.notes.append(f"{warm_up:,} {'record' if warm_up == 1 else 'records'} of the warm-up left out: no requests of the workload")
+            reading.notes.append(
+                f"{warm_up:,} {'record' if warm_up == 1 else 'records'} of the warm-up left out: no requests of the workload"
+            )
             reading.steps.append(("warm_up", f"{warm_up} of the warm-up left out"))
 
 
@@ -68,7 +70,9 @@ def _is_aggregate(head: Head) -> bool:
 
 
 def _row(record: Record) -> Row:
-    if record.get("error") or any(at(record, f"metadata.{name}") is True for name in ("was_cancelled", "context_overflow_skip")):
+    if record.get("error") or any(
+        at(record, f"metadata.{name}") is True for name in ("was_cancelled", "context_overflow_skip")
+    ):
         raise InvalidRow(faults.FAILED)
     return {
         "timestamp_ns": time_of(record, START, 1),

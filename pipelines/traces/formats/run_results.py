@@ -4,7 +4,7 @@ Of the arrays only lengths, start times and whether a request failed are read: n
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import polars as pl
 
@@ -64,26 +64,29 @@ class RunResults:
         whole = record_of(data)
         if whole is not None:
             return whole
-        lines = [(row, line) for row, line in enumerate(data.splitlines(), 1) if line.strip()]
-        runs = [(row, record_of(line)) for row, line in lines]
-        for row, run in runs:
+        runs: list[tuple[int, Record]] = []
+        for row, line in enumerate(data.splitlines(), 1):
+            run = record_of(line) if line.strip() else {}
             if run is None:
                 raise log.refused(f"not a JSON object; expected the results of {self.tool}, one run", row=row)
-        whole = next((run for _, run in runs if run is not None), None)
-        if whole is not None and not any(INPUTS in (run or {}) for _, run in runs):
-            return whole
-        if len(runs) > 1:
+            if run:
+                runs.append((row, run))
+        if len(runs) > 1 and any(INPUTS in run for _, run in runs):
             hint = "keep the line of one run, for example with sed -n 2p"
-            message = f"{len(runs)} runs, one a line; expected one: the requests of several runs are not those of one log"
+            message = (
+                f"{len(runs)} runs, one a line; expected one: the requests of several runs are not those of one log"
+            )
             raise log.refused(message, hint, row=runs[1][0])
-        raise log.refused(f"not a JSON object; expected the results of {self.tool}")
+        return runs[0][1] if runs else {}
 
     def _arrays(self, log: LogFile, run: Record) -> "_Arrays":
         if OUTPUTS not in run and INPUTS in run:
             message = f"no {OUTPUTS}: a benchmark of embeddings or rerankings generates no tokens; expected one of text generation"
             raise log.refused(message)
         if INPUTS not in run or OUTPUTS not in run:
-            message = f"aggregates only, without {INPUTS} and {OUTPUTS}: no requests; expected one value for each request"
+            message = (
+                f"aggregates only, without {INPUTS} and {OUTPUTS}: no requests; expected one value for each request"
+            )
             raise log.refused(message, f"run {self.tool} with {self.flag}")
         arrays: dict[str, list[object]] = {}
         for name in (INPUTS, OUTPUTS, STARTS, ERRORS, SUCCESSES):
@@ -96,9 +99,11 @@ class RunResults:
         counts = {len(values) for values in arrays.values()}
         if len(counts) > 1:
             raise log.refused(f"{' and '.join(arrays)} differ in length; expected one value each for each request")
-        found = _Arrays(arrays[INPUTS], arrays[OUTPUTS], *(arrays.get(name) for name in (STARTS, ERRORS, SUCCESSES)), run.get("max_concurrency"))
-        # clocks of both tools count from the start of the machine: where no request has a time but 0, it was not taken
-        return replace(found, starts=None) if found.starts is not None and all(_is_unset(one) for one in found.starts) else found
+        starts = arrays.get(STARTS)
+        if starts is not None and all(map(_is_unset, starts)):
+            starts = None  # clocks of both tools count from the start of the machine: 0 is a time that was not taken
+        limit = run.get("max_concurrency")
+        return _Arrays(arrays[INPUTS], arrays[OUTPUTS], starts, arrays.get(ERRORS), arrays.get(SUCCESSES), limit)
 
 
 @dataclass(frozen=True)

@@ -53,19 +53,33 @@ _FIELDS = len(_WINDOW_SCHEMA)
 _START = re.compile(r"[0-9]{1,10}")
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _NAME = re.compile(r"(?:[A-Z][A-Za-z]{1,30})?")
-_UNITS_PER_MEAN_GAP = 1 << 20
+_PARTS_PER_MEAN_GAP = 1 << 20
 
 _WHOLE_FILE = "a window that is left out would change the rate: mend the file, or cut it to the windows that are right"
-_NOT_SIX = Kind("not_six_fields", "a window that does not have six fields", "expected start, rate, cv, distribution, shape, scale", _WHOLE_FILE)
-_NOT_A_START = Kind("not_a_start", "a start that is not a number of seconds", "expected a whole number, 0 or more", _WHOLE_FILE)
+_NOT_SIX = Kind(
+    "not_six_fields",
+    "a window that does not have six fields",
+    "expected start, rate, cv, distribution, shape, scale",
+    _WHOLE_FILE,
+)
+_NOT_A_START = Kind(
+    "not_a_start", "a start that is not a number of seconds", "expected a whole number, 0 or more", _WHOLE_FILE
+)
 _NOT_A_RATE = Kind("not_a_number", "a value that is not a number", "expected a number, 0 or more", _WHOLE_FILE)
-_NO_DISTRIBUTION = Kind("no_distribution", "a rate above 0 without a distribution", "expected that of its gaps", _WHOLE_FILE)
-_UNKNOWN = Kind("unknown_distribution", "a distribution of another name", f"expected one of {', '.join(DISTRIBUTIONS)}", _WHOLE_FILE)
+_NO_DISTRIBUTION = Kind(
+    "no_distribution", "a rate above 0 without a distribution", "expected that of its gaps", _WHOLE_FILE
+)
+_UNKNOWN = Kind(
+    "unknown_distribution", "a distribution of another name", f"expected one of {', '.join(DISTRIBUTIONS)}", _WHOLE_FILE
+)
 _NOT_A_SHAPE = Kind(
     "not_a_shape", "a shape that no gaps have", f"expected a number from {SHAPES[0]:g} to {SHAPES[1]:g}", _WHOLE_FILE
 )
 _UNEVEN = Kind(
-    "uneven", "a window that does not begin where the one above ends", "expected windows of one length, in order", _WHOLE_FILE
+    "uneven",
+    "a window that does not begin where the one above ends",
+    "expected windows of one length, in order",
+    _WHOLE_FILE,
 )
 
 
@@ -295,7 +309,8 @@ def gap_starts_ns(distribution: str, shape: float, count: int, window_ns: int) -
     """
     logs = DISTRIBUTIONS[distribution](equally_likely(count), shape)
     gaps = np.exp(logs - logs.max())
-    parts: Ints = np.rint(gaps / gaps.mean() * _UNITS_PER_MEAN_GAP).astype(np.int64)[alternating(count)]
+    # one part at least, so that no request arrives at the very end of the window, which is the start of the next
+    parts: Ints = np.maximum(np.rint(gaps / gaps.mean() * _PARTS_PER_MEAN_GAP), 1).astype(np.int64)[alternating(count)]
     before = pl.DataFrame({"parts": np.cumsum(parts) - parts})
     start = pl.col("parts").cast(pl.Int128) * window_ns // int(parts.sum())
     return before.select(start.cast(pl.Int64)).to_series()
@@ -304,7 +319,10 @@ def gap_starts_ns(distribution: str, shape: float, count: int, window_ns: int) -
 def _countable(frame: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     """The rows with token counts that a request can have; the others are noted."""
     for name in ("prompt_tokens", "output_tokens"):
-        for kind, wrong in ((faults.ZERO_TOKENS, pl.col(name) < 1), (faults.TOO_MANY_TOKENS, pl.col(name) > MAX_TOKENS)):
+        for kind, wrong in (
+            (faults.ZERO_TOKENS, pl.col(name) < 1),
+            (faults.TOO_MANY_TOKENS, pl.col(name) > MAX_TOKENS),
+        ):
             rows = frame.filter(wrong)["row"]
             if not rows.is_empty():
                 reading.faults.add_all(Fault(kind, name, name), rows.len(), rows.head(faults.FIRST_ROWS).to_list())

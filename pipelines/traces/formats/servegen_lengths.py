@@ -15,7 +15,6 @@ import numpy as np
 import orjson
 
 from pipelines.declarations.problems import DeclarationProblems, Problem
-from pipelines.frames.requests import MAX_TOKENS
 from pipelines.traces.log_file import LogFile, record_of
 from pipelines.traces.quantiles import Floats, Ints, radical_inverse
 
@@ -83,7 +82,10 @@ class Lengths:
 
     def deal(self, window: WindowLengths, index: Ints) -> tuple[Ints, Ints]:
         """Prompt and output tokens of the requests ``index`` (numbers of the whole log)."""
-        drawn = {name: window.fields[name].at(radical_inverse(index, _BASES[name])) for name in (OUTPUT, *self._prompts(window))}
+        drawn = {
+            name: window.fields[name].at(radical_inverse(index, _BASES[name]))
+            for name in (OUTPUT, *self._prompts(window))
+        }
         prompt = drawn[PROMPT] if PROMPT in drawn else drawn[TEXT]
         for media in _MEDIA:
             if f"{media}_tokens" in window.fields:
@@ -155,8 +157,6 @@ def _spread(text: object) -> Spread | str:
     pairs = _pairs(text)
     if pairs is None:
         return "not a distribution; expected a text such as {62: 0.25, 66: 0.75}"
-    if any(int(key) > MAX_TOKENS for key in pairs):
-        return f"a value above {MAX_TOKENS}; expected token counts"
     if not pairs:
         return Spread(np.empty(0, np.int64), np.empty(0))
     total = sum(pairs.values())

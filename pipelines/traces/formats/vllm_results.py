@@ -7,7 +7,16 @@ client's monotonic clock.
 from pipelines.traces.formats.run_results import RunResults
 from pipelines.traces.jsonl import Record
 
-_FIELDS = {"date", "model_id", "tokenizer_id", "num_prompts", "request_rate", "duration", "completed", "total_input_tokens"}
+_FIELDS = {
+    "date",
+    "model_id",
+    "tokenizer_id",
+    "num_prompts",
+    "request_rate",
+    "duration",
+    "completed",
+    "total_input_tokens",
+}
 
 
 def _is_run(record: Record) -> bool:

@@ -39,7 +39,9 @@ def test_the_other_file_has_lengths_and_no_arrivals(log_file: Write) -> None:
 
 
 def test_an_empty_arrival_is_no_arrival_at_0(log_file: Write) -> None:
-    with pytest.raises(DeclarationProblems, match="arrived_at: a timestamp that is missing or null in 1 row \\(row 3\\)"):
+    with pytest.raises(
+        DeclarationProblems, match="arrived_at: a timestamp that is missing or null in 1 row \\(row 3\\)"
+    ):
         read(log_file(f"{TIMED}\n0.0,4808,10\n,3180,8\n"))
 
 
