@@ -15,7 +15,7 @@ from pipelines.topologies.constants import declared_rate_rps
 from pipelines.traces.freeze import frozen_cohort as freeze
 from pipelines.traces.freeze import inputs_frame, read_cohort_requests
 from pipelines.traces.requests import requests_sha256
-from pipelines.traces.workload import bucket_frame, stratum_frame, window_frame
+from pipelines.traces.workload import Workload
 
 GROUP = "cohort"
 
@@ -88,13 +88,14 @@ def workload(
     """Moments of the prompt buckets, their strata, and the evenness of their arrivals."""
     edges = tuple(int(edge) for edge in frozen_cohort["bucket_edges_tokens"].item().split())
     kind = frozen_cohort["kind"].item()
-    frame = bucket_frame(requests, edges, kind=kind, rate_rps=declared_rate_rps(InputTable.of(inputs)))
+    cut = Workload(requests, edges, kind, declared_rate_rps(InputTable.of(inputs)))
+    frame = cut.buckets()
     overall = frame.row(0, named=True)
     headline = ("rate_rps", "arrival_scv", "prompt_tokens_mean", "output_tokens_mean")
     known = {name: overall[name] for name in headline if overall[name] is not None}
     yield shown(frame, asset_key="buckets", **known)
-    yield shown(stratum_frame(requests, edges), asset_key="strata")
-    yield shown(window_frame(requests, edges, kind=kind), asset_key="windows")
+    yield shown(cut.strata(), asset_key="strata")
+    yield shown(cut.windows(), asset_key="windows")
 
 
 ASSETS = [cohort, requests, frozen_cohort, workload]

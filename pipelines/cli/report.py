@@ -43,8 +43,21 @@ def print_report(result: PlanResult) -> None:
     click.echo()
     _print_decision(result)
     click.echo()
+    _print_requests(result)
     click.echo(f"receipt  {result.receipt}  ({result.values_compared} values recomputed by the verifier)")
     click.echo(f"matrix   {result.matrix}")
+
+
+def _print_requests(result: PlanResult) -> None:
+    """What was left out of the log, and what is doubtful about it."""
+    if result.dropped:
+        kinds = ", ".join(f"{row['kind']} {row['rows']:,}" for row in result.dropped)
+        total = sum(row["rows"] for row in result.dropped)
+        click.echo(f"dropped: {total:,} of {result.rows_read:,} rows of the log were invalid ({kinds})")
+    for warning in result.warnings:
+        click.echo(f"warning: {warning}")
+    if result.dropped or result.warnings:
+        click.echo()
 
 
 def _topologies(headlines: list[dict[str, Any]], verdicts: pl.DataFrame) -> Table:

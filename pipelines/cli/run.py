@@ -1,6 +1,7 @@
 """Running the plan job in this process, on the embedded instance."""
 
 import gc
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ class PlanResult:
     matrix: Path
     values_compared: int
     gates_not_applied: list[str]
+    rows_read: int
+    dropped: list[dict[str, Any]]
+    warnings: list[str]
 
     @property
     def reason(self) -> str:
@@ -53,6 +57,9 @@ class PlanResult:
             "topologies": self.headlines,
             "verdicts": self.verdicts.drop("place").to_dicts(),
             "gates_not_applied": self.gates_not_applied,
+            "rows_read": self.rows_read,
+            "dropped": self.dropped,
+            "warnings": self.warnings,
             "receipt": str(self.receipt),
             "matrix": str(self.matrix),
             "values_compared": self.values_compared,
@@ -97,7 +104,9 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
     from pipelines.gates.rules import applicable
     from pipelines.receipts.headlines import headlines, outcome
 
-    frames = {key: run.asset_value(key) for key in ("cohort", "gates", "scenario_matrix", "verdicts", "decision")}
+    names = ("cohort", "frozen_cohort", "gates", "scenario_matrix", "verdicts", "decision")
+    frames = {key: run.asset_value(key) for key in names}
+    frozen = frames["frozen_cohort"].row(0, named=True)
     shown = headlines(frames["scenario_matrix"], frames["decision"])
     gates = applicable(frames["gates"], InputTable.of(frames["cohort"]))
     checked = run.asset_materializations_for_node("verified_receipt")[0].metadata
@@ -110,4 +119,7 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
         matrix=out / MATRIX,
         values_compared=checked["values_compared"].value,
         gates_not_applied=gates.filter(pl.col("limit").is_null())["gate"].to_list(),
+        rows_read=frozen["rows_read"],
+        dropped=json.loads(frozen["dropped"]),
+        warnings=json.loads(frozen["warnings"]),
     )
