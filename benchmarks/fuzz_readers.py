@@ -1,10 +1,12 @@
 """Mutated logs of every format through its reader, as fast as one process can: what was accepted, what refused, in what time.
 
-Usage: fuzz_readers.py [CASES] [SEED] [FORMAT ...]. Ends with the case in a file if one is neither read nor refused. tests/traces/test_fuzz.py
-holds the same samples and claims to fewer cases.
+Usage: fuzz_readers.py [CASES] [SEED] [FORMAT ...]. A case that is neither read nor refused is kept in a file.
+tests/traces/test_fuzz.py holds fewer cases of the same samples to the same claims.
 """
 
+import io
 import json
+import os
 import re
 import sys
 import tempfile
@@ -26,7 +28,7 @@ from pipelines.declarations.problems import DeclarationProblems  # noqa: E402
 from pipelines.declarations.typed import ColumnMap  # noqa: E402
 from pipelines.frames.requests import MAX_TOKENS  # noqa: E402
 from pipelines.traces import log_file  # noqa: E402
-from pipelines.traces.formats import servegen, servegen_lengths  # noqa: E402
+from pipelines.traces.formats import servegen  # noqa: E402
 from pipelines.traces.formats.aiperf_results import AIPERF_RESULTS  # noqa: E402
 from pipelines.traces.formats.servegen import SERVEGEN  # noqa: E402
 from pipelines.traces.formats.sglang_results import SGLANG_RESULTS  # noqa: E402
@@ -46,6 +48,12 @@ READERS: dict[str, TraceFormat] = {
 BLOCK_BYTES, MOST_REQUESTS = 256, 20_000
 PIECE_BYTES = 100
 """Small enough that a sample is read in many pieces, and blocks end anywhere."""
+
+
+def _parquet(**columns: list[Any]) -> bytes:
+    file = io.BytesIO()
+    pl.DataFrame(columns).write_parquet(file)
+    return file.getvalue()
 
 
 def _lines(*records: dict[str, Any]) -> bytes:
@@ -69,53 +77,148 @@ _SGLANG = {"backend": "sglang", "total_output_tokens_retokenized": 71, **_RUN, "
 
 
 def _aiperf(start_ns: int, phase: str = "profiling", error: object = None) -> dict[str, Any]:
-    metrics = {"input_sequence_length": {"value": 62, "unit": "tokens"}, "output_sequence_length": {"value": 32, "unit": "tokens"}}
+    metrics = {
+        "input_sequence_length": {"value": 62, "unit": "tokens"},
+        "output_sequence_length": {"value": 32, "unit": "tokens"},
+    }
     metadata = {"x_request_id": CANARY, "request_start_ns": start_ns, "benchmark_phase": phase, "was_cancelled": False}
     return {"metadata": metadata, "metrics": metrics, "error": error}
 
 
 def _span(attributes: dict[str, object], start_ns: int) -> dict[str, Any]:
-    values = [{"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}} for key, value in attributes.items()]
+    values = [
+        {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
+        for key, value in attributes.items()
+    ]
     span = {"name": CANARY, "startTimeUnixNano": str(start_ns), "attributes": values}
     return {"resourceSpans": [{"scopeSpans": [{"spans": [span, span]}]}]}
 
 
-_CHAT = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.usage.input_tokens": 20, "gen_ai.usage.output_tokens": 5}
+_CHAT = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.request.model": "m",
+    "gen_ai.usage.input_tokens": 20,
+    "gen_ai.usage.output_tokens": 5,
+}
 _HASHED = {"input_length": 1030, "output_length": 9, "hash_ids": [0, 1, 2]}
 
 SAMPLES: dict[str, tuple[bytes, ...]] = {
     "azure-llm": (
-        _csv("TIMESTAMP,ContextTokens,GeneratedTokens", *(f"2023-11-16 18:17:0{at}.97996,{at + 3},{at + 1}" for at in range(8))),
+        _csv(
+            "TIMESTAMP,ContextTokens,GeneratedTokens",
+            *(f"2023-11-16 18:17:0{at}.97996,{at + 3},{at + 1}" for at in range(8)),
+        ),
     ),
     "mooncake": (_lines(*({"timestamp": at * 3000, **_HASHED} for at in range(6))),),
     "burstgpt": (
-        _csv("Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type", *(f"{at},ChatGPT,472,{at},490,API log" for at in range(8))),
-        _csv("Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type", *(f"{at}.5,1,2.5,GPT-4,4,{at},5,API log" for at in range(8))),
+        _csv(
+            "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type",
+            *(f"{at},ChatGPT,472,{at},490,API log" for at in range(8)),
+        ),
+        _csv(
+            "Timestamp,Session ID,Elapsed time,Model,Request tokens,Response tokens,Total tokens,Log Type",
+            *(f"{at}.5,1,2.5,GPT-4,4,{at},5,API log" for at in range(8)),
+        ),
     ),
     "qwen-bailian": (
-        _lines(*({"chat_id": at, "parent_chat_id": -1, "timestamp": at / 8, "input_length": 40, "output_length": 9, "type": "text", "turn": 1, "hash_ids": [1, 2, at]} for at in range(6))),
+        _lines(
+            *(
+                {
+                    "chat_id": at,
+                    "parent_chat_id": -1,
+                    "timestamp": at / 8,
+                    "input_length": 40,
+                    "output_length": 9,
+                    "type": "text",
+                    "turn": 1,
+                    "hash_ids": [1, 2, at],
+                }
+                for at in range(6)
+            )
+        ),
     ),
     "vidur": (
         _csv("arrived_at,num_prefill_tokens,num_decode_tokens", *(f"{at}.25,{at + 3},{at + 1}" for at in range(8))),
         _csv("num_prefill_tokens,num_decode_tokens", *(f"{at + 3},{at + 1}" for at in range(8))),
     ),
-    "ragpulse": (_lines(*({"timestamp": f"{at}.5", "input_length": 30, "output_length": 9, "hash_ids": {"sys": [1], "doc": [2]}} for at in range(6))),),
-    "servegen": (b"0,0,0,,0,0\n600,0.085,6.69,Gamma,0.0223,73.0\n1200,0.39,0.91,Weibull,1.19,2.07\n1800,0.01,1,Gamma,2,50\n2400,0,0,,0,0\n",),
+    "ragpulse": (
+        _lines(
+            *(
+                {"timestamp": f"{at}.5", "input_length": 30, "output_length": 9, "hash_ids": {"sys": [1], "doc": [2]}}
+                for at in range(6)
+            )
+        ),
+    ),
+    "servegen": (
+        b"0,0,0,,0,0\n600,0.085,6.69,Gamma,0.0223,73.0\n1200,0.39,0.91,Weibull,1.19,2.07\n1800,0.01,1,Gamma,2,50\n2400,0,0,,0,0\n",
+    ),
     "splitwise-sim": (
-        _csv("request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,token_size", *(f"{at},2,0,{at}.5,1,{at + 3},{at + 1}" for at in range(8))),
+        _csv(
+            "request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,token_size",
+            *(f"{at},2,0,{at}.5,1,{at + 3},{at + 1}" for at in range(8)),
+        ),
     ),
-    "llmservingsim": (_lines(*({"input_toks": 13, "output_toks": 5, "arrival_time_ns": at * 10**8, "input_tok_ids": [1, 2], "text": CANARY} for at in range(6))),),
+    "llmservingsim": (
+        _lines(
+            *(
+                {
+                    "input_toks": 13,
+                    "output_toks": 5,
+                    "arrival_time_ns": at * 10**8,
+                    "input_tok_ids": [1, 2],
+                    "text": CANARY,
+                }
+                for at in range(6)
+            )
+        ),
+    ),
     "srt-slurm": (
-        _lines(*({"session_id": CANARY, "input_length": 700, "output_length": 9, "hash_ids": [1, 2], **({"delay": 500} if at % 3 else {"timestamp": at * 900})} for at in range(7))),
+        _lines(
+            *(
+                {
+                    "session_id": CANARY,
+                    "input_length": 700,
+                    "output_length": 9,
+                    "hash_ids": [1, 2],
+                    **({"delay": 500} if at % 3 else {"timestamp": at * 900}),
+                }
+                for at in range(7)
+            )
+        ),
     ),
-    "vllm-results": (json.dumps(_VLLM | {"start_times": [3599.7, 3599.9, 3600.0, 3601.5]}).encode(), json.dumps(_VLLM, indent=1).encode()),
+    "vllm-results": (
+        json.dumps(_VLLM | {"start_times": [3599.7, 3599.9, 3600.0, 3601.5]}).encode(),
+        json.dumps(_VLLM, indent=1).encode(),
+    ),
     "sglang-results": (json.dumps(_SGLANG).encode() + b"\n",),
     "aiperf-results": (
-        _lines(_aiperf(1, "warmup"), *(_aiperf(1795967458860775817 + at, error=None if at % 3 else {"message": CANARY}) for at in range(5))),
+        _lines(
+            _aiperf(1, "warmup"),
+            *(_aiperf(1795967458860775817 + at, error=None if at % 3 else {"message": CANARY}) for at in range(5)),
+        ),
     ),
     "otel-genai": (
         _lines(*(_span(_CHAT, 1795967458860775817 + at) for at in range(3))),
-        _lines(*({"name": CANARY, "context": {"span_id": CANARY}, "start_time": f"2026-03-02T10:00:0{at}.5Z", "status": {}, "attributes": _CHAT} for at in range(5))),
+        _lines(
+            *(
+                {
+                    "name": CANARY,
+                    "context": {"span_id": CANARY},
+                    "start_time": f"2026-03-02T10:00:0{at}.5Z",
+                    "status": {},
+                    "attributes": _CHAT,
+                }
+                for at in range(5)
+            )
+        ),
+    ),
+    "phaseledger": (
+        _csv(
+            "arrival_s,prompt_tokens,output_tokens,cached_prompt_tokens,model",
+            *(f"{at}.5,{at + 3},{at + 1},{at},m" for at in range(8)),
+        ),
+        _lines(*({"arrival_s": f"{at}.5", "prompt_tokens": 5, "output_tokens": at + 1} for at in range(6))),
+        _parquet(arrival_s=[0.5, 1.5, 9.25], prompt_tokens=[5, 6, 7], output_tokens=[1, 2, 3], note=[CANARY] * 3),
     ),
     "generic": (
         _csv("at,prompt,output", *(f"{at}.5,{at + 3},{at + 1}" for at in range(8))),
@@ -126,16 +229,66 @@ SAMPLES: dict[str, tuple[bytes, ...]] = {
 LENGTHS = json.dumps(
     {
         "0": {"input_tokens": "{}", "output_tokens": "{}", "reason_ratio": "{}"},
-        "600": {"input_tokens": "{60: 0.5, 61: 0.25, 4000: 0.25}", "output_tokens": "{10: 0.5, 200: 0.5}", "reason_ratio": "{0.5: 1.0}"},
-        "1800": {"text_tokens": "{56: 1.0}", "output_tokens": "{2: 1.0}", "image_count": "{0: 0.5, 2: 0.5}", "image_tokens": "{9: 0.5, 1280: 0.5}"},
+        "600": {
+            "input_tokens": "{60: 0.5, 61: 0.25, 4000: 0.25}",
+            "output_tokens": "{10: 0.5, 200: 0.5}",
+            "reason_ratio": "{0.5: 1.0}",
+        },
+        "1800": {
+            "text_tokens": "{56: 1.0}",
+            "output_tokens": "{2: 1.0}",
+            "image_count": "{0: 0.5, 2: 0.5}",
+            "image_tokens": "{9: 0.5, 1280: 0.5}",
+        },
     }
 ).encode()
 
 PAYLOADS = (
-    b"NaN", b"Infinity", b"null", b"-1", b"0", b"-0.0", b"1e309", b"9" * 25, b"9" * 5000, b"1e-400", b"2147483648", b"1.5", b"true", b'""',
-    b"[]", b"{}", b'{"a":{"b":[1,[2]]}}', b"[" * 2000, b'"', b"'", b",", b";", b"\t", b"\x00", b"\x1c", b"\xff\xfe", b"\xef\xbb\xbf", b"\xe9",
-    "é\u2028\ufeff".encode(), b"\\ud800", b"\r", b"\r\n", b"\n", b"\n\n", b" ", b"{", b"}", b"]", b":", b"Gamma", b"+05:30", b"Z", b"\x1f\x8b", b"PAR1",
-)  # fmt: skip
+    *(
+        b"NaN",
+        b"Infinity",
+        b"null",
+        b"true",
+        b"-1",
+        b"0",
+        b"-0.0",
+        b"1.5",
+        b"1e309",
+        b"1e-400",
+        b"2147483648",
+        b"9" * 25,
+        b"9" * 5000,
+    ),
+    *(
+        b'""',
+        b"[]",
+        b"{}",
+        b'{"a":{"b":[1,[2]]}}',
+        b"[" * 2000,
+        b'"',
+        b"'",
+        b",",
+        b";",
+        b":",
+        b"{",
+        b"}",
+        b"]",
+        b" ",
+        b"\t",
+    ),
+    *(
+        b"\x00",
+        b"\x1c",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf",
+        b"\xe9",
+        "é\u2028\ufeff".encode(),
+        b"\\ud800",
+        b"\x1f\x8b",
+        b"PAR1",
+    ),
+    *(b"\r", b"\r\n", b"\n", b"\n\n", b"Gamma", b"+05:30", b"Z"),
+)
 """What a log may hold where none of its readers expects it."""
 
 _NUMBER = re.compile(rb"[0-9][0-9.eE+-]*")
@@ -151,7 +304,18 @@ class Move:
     payload: bytes
 
 
-MOVES = ("byte", "insert", "number", "cut", "copy", "truncate", "drop line", "repeat line", "swap lines", "replace field")
+MOVES = (
+    "byte",
+    "insert",
+    "number",
+    "cut",
+    "copy",
+    "truncate",
+    "drop line",
+    "repeat line",
+    "swap lines",
+    "replace field",
+)
 
 
 def mutated(data: bytes, move: Move) -> bytes:
@@ -207,6 +371,15 @@ class MemoryLog(LogFile):
             yield self.data[start : start + PIECE_BYTES]
 
 
+def log_of(data: bytes) -> LogFile:
+    """A log that holds ``data``: on disk if it is Parquet, which is not read in pieces."""
+    if not data.startswith(b"PAR1"):
+        return MemoryLog(Path("log"), "log", data)
+    path = Path(tempfile.gettempdir()) / f"fuzz_readers_{os.getpid()}.parquet"
+    path.write_bytes(data)
+    return LogFile(path, "log")
+
+
 def options_of(name: str, lengths: Path) -> LogOptions:
     """How a format's samples are to be read."""
     columns = ColumnMap("at", "s", "prompt", "output") if name == "generic" else None
@@ -216,19 +389,21 @@ def options_of(name: str, lengths: Path) -> LogOptions:
 
 def read(reader: TraceFormat, data: bytes, options: LogOptions) -> Log | None:
     """A log, or None where it was refused; AssertionError where what is read or said is not what it should be."""
-    log_of, most = log_file.BLOCK_BYTES, servegen.MOST_REQUESTS
+    usual = log_file.BLOCK_BYTES, servegen.MOST_REQUESTS
     log_file.BLOCK_BYTES, servegen.MOST_REQUESTS = BLOCK_BYTES, MOST_REQUESTS
-    file = MemoryLog(Path("log"), "log", data)
+    file = log_of(data)
     is_said = CANARY.encode() in data.strip().split(b"\n")[0]  # it may then be the name of a column
     try:
         reader.detect(file.head)
         log = _read(file, reader, options)
-    except DeclarationProblems as problems:
-        assert problems.problems, "refused without a reason"
-        assert is_said or CANARY not in str(problems), "a message holds what is in the log"
-        return None
+    except DeclarationProblems as refused:
+        problems, log = refused.problems, None
     finally:
-        log_file.BLOCK_BYTES, servegen.MOST_REQUESTS = log_of, most
+        log_file.BLOCK_BYTES, servegen.MOST_REQUESTS = usual
+    if log is None:
+        assert problems, "refused without a reason"
+        assert is_said or CANARY not in "".join(map(str, problems)), "a message holds what is in the log"
+        return None
     _assert_right(log)
     said = [*log.warnings, *map(str, log.steps), *map(str, log.invalid.problems("log"))]
     assert is_said or CANARY not in "".join(said), "a note holds what is in the log"
@@ -243,7 +418,9 @@ def _assert_right(log: Log) -> None:
     assert all(column.min() >= 1 and column.max() <= MAX_TOKENS for column in tokens), "a length out of range"  # type: ignore[operator]
     if log.is_timed:
         times = log.rows["timestamp_ns"]
-        assert times.null_count() == 0 and times[0] == 0 and times.is_sorted(), "arrivals that are not in order from 0"
+        assert times.null_count() == 0, "a request without an arrival"
+        assert times[0] == 0, "arrivals that do not begin at 0"
+        assert times.is_sorted(), "arrivals out of order"
     texts = [name for name, dtype in log.rows.schema.items() if dtype == pl.String and name != "model"]
     assert not any(log.rows[name].eq(CANARY).any() for name in texts), "a text in the frame"
 
@@ -251,7 +428,7 @@ def _assert_right(log: Log) -> None:
 def rows_in(name: str, data: bytes) -> int | None:
     """How many rows a log has, counted without its reader; None where that takes more than counting."""
     data = data.removeprefix(b"\xef\xbb\xbf")
-    if b"\r" in data or name == "otel-genai":
+    if b"\r" in data or name == "otel-genai" or data.startswith(b"PAR1"):
         return None
     if name in ("vllm-results", "sglang-results"):
         try:
@@ -266,7 +443,8 @@ def rows_in(name: str, data: bytes) -> int | None:
         return int(sum(map(Fraction, rates)) * Fraction(starts[1] - starts[0]) + Fraction(1, 2))
     if name == "aiperf-results":
         return sum(not _is_warm_up(line) for line in lines)
-    if any(line.lstrip().startswith("{") for line in lines[:1]):
+    may_be_json = any(sample.startswith(b"{") for sample in SAMPLES.get(name, ()))
+    if may_be_json and any(line.lstrip().startswith("{") for line in lines[:1]):
         return len(lines)
     if '"' in "".join(lines):
         return None

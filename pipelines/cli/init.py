@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipelines.cli.exits import problems_reported
-from pipelines.cli.trace import ReadingArguments, convert, read_shown, reading_arguments, reading_options
+from pipelines.cli.trace import ReadingArguments, convert, interruptible, read_shown, reading_arguments, reading_options
 
 if TYPE_CHECKING:
     from pipelines.cli.init_template import Inventory, LogFacts, Shape
@@ -97,7 +97,7 @@ def init(
         )
     if any(by_hand.values()) and None in by_hand.values():
         raise click.UsageError("--layers, --kv-heads and --head-dim go together; expected all of them or none")
-    with problems_reported("text"):
+    with interruptible(), problems_reported("text"):
         _check_directory(directory, force=force)
         shape = _shape(model, by_hand, kv_dtype, parameters)
         stock = _inventory(shape, gpus)
@@ -204,9 +204,9 @@ def _write(
         raise DeclarationProblems([Problem(str(trace_file), 1, 1, "", found, None)])
     log = read_shown(trace_file, arguments, "drop")
     described = describe(log, str(trace_file))
-    is_near = arguments.lengths is None and Path(os.path.abspath(trace_file)).is_relative_to(
-        Path(os.path.abspath(directory)).parent
-    )
+    around = Path(os.path.abspath(directory)).parent
+    files = [trace_file] if arguments.lengths is None else [trace_file, arguments.lengths]
+    is_near = all(Path(os.path.abspath(file)).is_relative_to(around) for file in files)
     copy = directory / _COPY
     if not is_near and copy.exists() and not force:
         found = "exists already, and the log lies elsewhere and would be copied there; expected none"
@@ -274,19 +274,19 @@ def _facts(
         comments.append(
             f"context_tokens: {shape.context_tokens} in trace would treat requests beyond the model's context as invalid."
         )
-    shown_as = os.path.relpath(os.path.abspath(trace_file), os.path.abspath(directory)) if is_near else _COPY
     columns = {
         column.name: getattr(arguments.columns, column.name)
         for column in (fields(arguments.columns) if arguments.columns is not None else ())
         if getattr(arguments.columns, column.name) is not None
     }
     return LogFacts(
-        file=shown_as,
+        file=_relative(trace_file, directory) if is_near else _COPY,
         format=log.format if is_near else "phaseledger",
         note="as given to phaseledger init; say observed, and name the source, if it was recorded from the traffic to be served",
         comments=tuple(comments),
         edges=described.bucket_edges_tokens,
         columns=columns if is_near else None,
+        lengths=_relative(arguments.lengths, directory) if is_near and arguments.lengths is not None else None,
         context_tokens=arguments.context if is_near else None,
         turn_time_ns=arguments.turn_time_ns if is_near else None,
         turn_time_per_output_token_ns=arguments.turn_time_per_output_token_ns if is_near else None,
@@ -295,6 +295,10 @@ def _facts(
         without_rate=_without_rate(log, described),
         hit_ratio=described.prefix_cache.hit_ratio if described.prefix_cache and is_near else None,
     )
+
+
+def _relative(file: Path, directory: Path) -> str:
+    return os.path.relpath(os.path.abspath(file), os.path.abspath(directory))
 
 
 def _counted(described: "Description") -> str:

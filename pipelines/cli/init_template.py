@@ -55,6 +55,7 @@ class LogFacts:
     comments: tuple[str, ...]
     edges: tuple[int, ...]
     columns: dict[str, str] | None = None
+    lengths: str | None = None
     context_tokens: int | None = None
     turn_time_ns: int | None = None
     turn_time_per_output_token_ns: int | None = None
@@ -123,6 +124,8 @@ def _requests(log: LogFacts) -> list[str]:
         lines.append(
             f"    columns: {{{', '.join(f'{role}: {_text(column)}' for role, column in log.columns.items())}}}"
         )
+    if log.lengths:
+        lines.append(f"    lengths: {_text(log.lengths)}")
     if log.invalid:
         lines.append(f"    on_invalid: drop            # {log.invalid}; reject would refuse the log")
     if log.context_tokens:

@@ -3,14 +3,15 @@
 import json
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from pipelines.cli.exits import problems_reported
+from pipelines.cli.exits import INTERRUPTED, problems_reported, stop
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -182,6 +183,16 @@ def read_shown(path: Path, arguments: ReadingArguments, on_invalid: "OnInvalid")
         progress.clear()
 
 
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Leave with the exit code of an interruption where somebody stops the work: nothing is written before it is done."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo("interrupted; nothing was written", err=True)
+        stop(INTERRUPTED)
+
+
 @dataclass
 class _Progress:
     """One line on standard error that says how many rows were read, where a person looks at it."""
@@ -294,7 +305,7 @@ def describe_verb(file: Path, edges: tuple[int, ...] | None, output: str, **read
     Exit code 0: the log has requests. 2: it cannot be read as a whole, or has none.
     """
     arguments = reading_arguments(reading)
-    with problems_reported(output):
+    with interruptible(), problems_reported(output):
         found = _described(file, arguments, edges)
     if output == "json":
         click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
@@ -364,7 +375,7 @@ def convert_verb(
     Exit code 0: written. 2: bad input; nothing was written.
     """
     arguments = reading_arguments(reading)
-    with problems_reported(output):
+    with interruptible(), problems_reported(output):
         _check_target(file, out, force=force)
         log = read_shown(file, arguments, on_invalid)
         written = convert(log, str(file), out, window=window, cache=prefix_cache)
@@ -591,7 +602,7 @@ def _print_table(table: "Table") -> None:
 def _figure(value: float | None) -> str:
     """Four digits, all of them before the point, with thousands separators.
 
-    >>> _figure(2.56639), _figure(12035.2), _figure(0.00012345), _figure(3.2e30), _figure(None)
+    >>> _figure(2.56639), _figure(12035.2), _figure(0.00012346), _figure(3.2e30), _figure(None)
     ('2.566', '12,035', '0.0001235', '3.2e+30', '-')
     """
     if value is None:

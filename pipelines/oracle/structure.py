@@ -21,7 +21,7 @@ METRIC_UNITS = {
     "operating_parts": "count",
 }
 ARRIVAL_KINDS = ("open", "rate", "closed")
-STEPS = ("spread_ties", "place_turns", "window", "where", "prompt_tokens", "thin", "repeat", "scale_rate")
+STEPS = ("place_turns", "expand", "spread_ties", "window", "where", "prompt_tokens", "thin", "repeat", "scale_rate")
 """What may be done to a log, in this order."""
 PART_KINDS = ("pools", "queues", "state_transfers", "failure_edges")
 PREFERENCES = ("operating_parts", "gpus", "margin")

@@ -1,10 +1,12 @@
 """Request logs as CSV: columns found by name, all others left unread.
 
-A block of lines is read at once by polars where its rows are plain: no quotes, as many fields on every line as the header has.
+A block of lines is read at once by polars where its rows are plain: as many fields on every line as the header has, and quotes at
+most around whole fields that do not need them.
 Rows of such a block whose values are not plain are read again one by one, which finds what is wrong with them; so are all rows of
 every other block. The verdict on a row does not depend on which way it came.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,6 +29,9 @@ DATETIME = "datetime"
 
 _SPACE_AROUND = r"^[\s\x1c-\x1f]|[\s\x1c-\x1f]$"
 """The space that Python strips, which is more than what Unicode calls white."""
+
+_NEEDED_QUOTE = re.compile(rb'"(?<=[,\n]")(?![^",\n]*"(?:[,\n]|\Z))')
+"""The opening quote of a field that is not plain within its quotes."""
 
 _SAMPLES = 64
 """Timestamps at the top of a block among which one that can be read is looked for."""
@@ -173,7 +178,7 @@ class _QuickRows:
 
 
 class _QuickReader:
-    """Reads blocks without quotes; keeps nothing between them, so that blocks can be read at the same time."""
+    """Reads plain blocks; keeps nothing between them, so that blocks can be read at the same time."""
 
     def __init__(self, header: list[str], columns: CsvColumns) -> None:
         self.columns = columns
@@ -188,14 +193,12 @@ class _QuickReader:
         data = block.data.replace(b"\r\n", b"\n") if b"\r" in block.data else block.data
         if block.is_last:
             data = data.rstrip(b"\n")
+        if b'"' in data:
+            if not _are_quotes_needless(data):
+                return None
+            data = data.replace(b'"', b"")
         lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-        if (
-            not lines
-            or b'"' in data
-            or b"\r" in data
-            or data.count(b",") != lines * (self.width - 1)
-            or not _is_utf8(data)
-        ):
+        if not lines or b"\r" in data or data.count(b",") != lines * (self.width - 1) or not _is_utf8(data):
             return None
         table = self._table(data, pl.Int64)
         if table is None:
@@ -250,6 +253,14 @@ def _only(one: Only) -> str:
     return f"only {one.column}"
 
 
+def _are_quotes_needless(data: bytes) -> bool:
+    """Whether all quotes stand around whole fields without a comma, a quote or a line end, so that they can be left out."""
+    lines = b"\n" + data
+    # where no quoted field is another, each takes two quotes: any further one is astray
+    opening = lines.count(b',"') + lines.count(b'\n"')
+    return lines.count(b'"') == 2 * opening and not _NEEDED_QUOTE.search(lines)
+
+
 def _is_utf8(data: bytes) -> bool:
     if data.isascii():
         return True
@@ -275,4 +286,4 @@ def _merged(block: Block, quick: _QuickRows, careful: CarefulReader) -> pl.DataF
 def _lines_at(block: Block, places: list[int]) -> Iterator[Cells]:
     lines = block.data.split(b"\n")
     for place in places:
-        yield Cells(block.first_row + place, lines[place].rstrip(b"\r").decode().split(","))
+        yield Cells(block.first_row + place, lines[place].rstrip(b"\r").replace(b'"', b"").decode().split(","))

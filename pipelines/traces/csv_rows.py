@@ -11,7 +11,7 @@ import polars as pl
 
 from pipelines.traces import faults
 from pipelines.traces.faults import Fault, Kind
-from pipelines.traces.log_file import Block, LogFile
+from pipelines.traces.log_file import LONGEST_LINE_BYTES, Block, LogFile
 from pipelines.traces.timestamps import parse_number, parse_timestamp
 from pipelines.traces.token_counts import count_of_text
 from pipelines.traces.trace_format import Reading
@@ -41,6 +41,7 @@ class CarefulReader:
         self._only = [(one, header.index(one.column)) for one in columns.only]
         self._blank: list[int] = []
         self._open: list[str] = []
+        self._open_length = 0
         self._open_row = 0
         self._ends_cut = False
 
@@ -60,7 +61,7 @@ class CarefulReader:
         return self._frame(self._request(cells) for cells in lines)
 
     def finish(self) -> None:
-        """DeclarationProblems if a quote was never closed: where the rows after it begin cannot be told."""
+        """DeclarationProblems if a quote is still open: where the rows after it begin cannot be told."""
         if self._open:
             kind = faults.OPEN_QUOTE
             raise self._log.refused(f"{kind.found}; {kind.expected}", row=self._open_row)
@@ -89,12 +90,15 @@ class CarefulReader:
         first = self._open_row if self._open else row
         if self._open and line.count('"') % 2 == 0:
             self._open.append(line)
+            self._open_length += len(line)
+            if self._open_length > LONGEST_LINE_BYTES:
+                self.finish()
             return
         fields = _fields("\n".join([*self._open, line]))
         if fields is faults.OPEN_QUOTE:
-            self._open, self._open_row = [*self._open, line], first
+            self._open, self._open_row, self._open_length = [*self._open, line], first, self._open_length + len(line)
             return
-        lines, self._open = len(self._open) + 1, []
+        lines, self._open, self._open_length = len(self._open) + 1, [], 0
         if isinstance(fields, Kind):
             self.end_blank()
             self._reading.faults.add_all(Fault(fields), lines, [first])

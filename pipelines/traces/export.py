@@ -55,7 +55,7 @@ def _suffixes(path: Path) -> tuple[str, str]:
     """The form and the packing that a file's name says."""
     name = path.name.lower()
     packed = next((one for one in _PACKERS if one and name.endswith(one)), "")
-    form = Path(name.removesuffix(packed)).suffix
+    form = next((one for one in (*_TEXTS, _PARQUET) if name.endswith(one + packed)), "")
     if form + packed not in SUFFIXES:
         raise ValueError(f"expected a file name that ends with one of {', '.join(SUFFIXES)}")
     return form, packed

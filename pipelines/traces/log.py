@@ -67,12 +67,21 @@ class LogOptions:
 
 @dataclass(frozen=True)
 class _Version:
-    """One state of one file, read in one way."""
+    """One state of a log, and of the data set of lengths beside it, read in one way: path, size and time of change of each file."""
 
-    path: Path
-    size: int
-    mtime_ns: int
+    files: tuple[tuple[Path, int, int], ...]
     options: LogOptions
+
+    @classmethod
+    def of(cls, options: LogOptions, *paths: Path) -> "_Version":
+        """The state of files as they are now; OSError if one is not there."""
+        states = [(path.resolve(), path.stat()) for path in paths]
+        return cls(tuple((path, state.st_size, state.st_mtime_ns) for path, state in states), options)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no file changed so lately that it may change again without a new time of change."""
+        return time.time_ns() - max(mtime_ns for _, _, mtime_ns in self.files) > _SETTLED_AFTER_NS
 
 
 _last: dict[_Version, Log] = {}
@@ -86,15 +95,15 @@ def read_log(path: Path, options: LogOptions, *, shown_as: str | None = None) ->
     The log that was read last is remembered, since the command reads it once to check it and once to evaluate it.
     """
     file = LogFile(path, shown_as or str(path))
+    lengths = options.reading.lengths
     try:
-        state = path.stat()
+        version = _Version.of(options, path, *([lengths] if lengths is not None and lengths.exists() else []))
     except OSError as error:
         raise file.refused(f"cannot be read: {(error.strerror or 'unreadable').lower()}") from None
-    version = _Version(path.resolve(), state.st_size, state.st_mtime_ns, options)
     if version not in _last:
         log = _read(file, chosen_format(file, options.format), options)
         _last.clear()
-        if time.time_ns() - version.mtime_ns <= _SETTLED_AFTER_NS:
+        if not version.is_settled:
             return log
         _last[version] = log
     return _last[version]

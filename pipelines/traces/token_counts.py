@@ -8,8 +8,8 @@ from pipelines.frames.requests import MAX_TOKENS
 from pipelines.traces import faults
 from pipelines.traces.faults import Kind
 
-_WHOLE = re.compile(r"(?P<sign>[+-]?)0*(?P<digits>[0-9]+)(\.0*)?")
-_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"(?P<sign>[+-]?)(?P<digits>[0-9]+)(\.0*)?")
+_DECIMAL = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _LONGEST_COUNT = len(str(MAX_TOKENS))
 _WHOLE_FLOAT = rf"^([0-9]{{1,{_LONGEST_COUNT}}})\.0*$"
 
@@ -25,9 +25,10 @@ def count_of_text(text: str, *, least: int = 1) -> int | Kind:
         if not text:
             return faults.EMPTY_TOKENS
         return faults.NOT_WHOLE if _DECIMAL.fullmatch(text) else faults.NOT_A_NUMBER
-    if len(found["digits"]) > _LONGEST_COUNT:
-        return faults.NEGATIVE_TOKENS if found["sign"] == "-" else faults.TOO_MANY_TOKENS
-    return _within(-int(found["digits"]) if found["sign"] == "-" else int(found["digits"]), least)
+    is_negative, digits = found["sign"] == "-", found["digits"].lstrip("0") or "0"
+    if len(digits) > _LONGEST_COUNT:
+        return faults.NEGATIVE_TOKENS if is_negative else faults.TOO_MANY_TOKENS
+    return _within(-int(digits) if is_negative else int(digits), least)
 
 
 def token_count(value: object, *, least: int = 1) -> int | Kind:

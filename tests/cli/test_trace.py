@@ -288,6 +288,16 @@ def test_what_cannot_be_converted_is_refused_and_nothing_written(arguments: list
     assert (here / "there.csv").read_text() == "old"
 
 
+def test_an_interruption_is_no_verdict(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pipelines.traces.export._write_text", interrupted)
+    run = trace("convert", write_log(here / "log.csv", *ROWS), "out.csv")
+    assert (run.exit_code, run.stderr) == (130, "interrupted; nothing was written\n")
+    assert [path.name for path in here.iterdir()] == ["log.csv"]
+
+
 def test_force_overwrites(here: Path) -> None:
     (here / "out.csv").write_text("old")
     assert trace("convert", write_log(here / "log.csv", *ROWS), "out.csv", "--force").exit_code == 0

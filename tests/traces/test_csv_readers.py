@@ -11,11 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipelines.declarations.problems import DeclarationProblems
-from pipelines.traces import csv_format, faults, log_file
+from pipelines.traces import csv_format, csv_rows, faults, log_file
 from pipelines.traces.csv_format import CsvColumns, Only, read_csv
 from pipelines.traces.csv_rows import CarefulReader
 from pipelines.traces.log_file import LogFile
 from pipelines.traces.timestamps import NS_PER_S, parse_number
+from pipelines.traces.token_counts import count_of_text
 from pipelines.traces.trace_format import Reading
 
 ONLY_ONE = Only("b", 1, faults.BATCHED)
@@ -80,8 +81,9 @@ ENDS = ["\n", "\n", "\n", "\r\n", "\r", "\n\n", "\n \n", "\r\n\r\n"]
 def lines(times: list[str]) -> st.SearchStrategy[str]:
     fields = (OTHERS, times, COUNTS, COUNTS, COUNTS, NAMES, ["1", "1", "01", " 1", "1.0", "2", "0", "", "x"])
     return st.builds(
-        lambda row, extra, end: ",".join([*row, *extra]) + end,
+        lambda row, quoted, extra, end: ",".join([*(f'"{one}"' if quoted else one for one in row), *extra]) + end,
         st.tuples(*map(st.sampled_from, fields)),
+        st.sampled_from([False, False, True]),
         st.sampled_from([(), (), (), (), ("7",)]),
         st.sampled_from(ENDS),
     )
@@ -207,8 +209,9 @@ def test_plain_files_never_reach_the_careful_reader(rows: list[str], tmp_path: P
         ("a,1700158623.125,12.0,12.,0,m,1", SECONDS),
         ("a,1700158623125000001,1,1,0,m,1", NANOSECONDS),
         ("a,2023-11-16 18:17:03+00:00,1,1,0,m,1", DATETIMES),
+        ('"a","2023-11-16 18:17:03+00:00","1","1","0","","1"', DATETIMES),
     ],
-    ids=["seconds since 1970, and counts that were floats", "nanoseconds since 1970", "with an offset"],
+    ids=["seconds since 1970, and counts that were floats", "nanoseconds since 1970", "with an offset", "quoted"],
 )
 def test_the_quick_reader_reads_what_many_logs_have(row: str, columns: CsvColumns) -> None:
     names = HEADER.split(",")
@@ -235,3 +238,23 @@ def test_a_carriage_return_within_a_row_is_told_as_such(tmp_path: Path) -> None:
     path.write_bytes(b"t,p,o\n1,2,3\r4,5,6\n7,8,9\n")
     rows, first, _, _ = outcome(path, NANOSECONDS)
     assert (rows, first) == ([(3, 7, 8, 9)], {"lone_cr ": [2]})
+
+
+def test_a_long_text_in_place_of_a_number_takes_no_long_time() -> None:
+    # a pattern that tries every way to split these digits would take hours
+    digits = "0" * 1_000_000
+    assert count_of_text(f"{digits}7") == 7
+    assert count_of_text(f"{digits}x") is faults.NOT_A_NUMBER
+    assert count_of_text(f"{digits}.5x") is faults.NOT_A_NUMBER
+    assert parse_number(f"{digits}x", NS_PER_S) is faults.NOT_A_NUMBER_TIME
+
+
+def test_a_quote_that_stays_open_is_given_up_before_all_of_the_log_is_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text('t,p,o\n1,2,3\n4,"5,6\n' + "7,8,9\n" * 1_000)
+    monkeypatch.setattr(csv_rows, "LONGEST_LINE_BYTES", 100)
+    monkeypatch.setattr(CarefulReader, "finish", lambda reader: pytest.fail(f"after {len(reader._open)} lines"))
+    with pytest.raises(pytest.fail.Exception, match="after 20 lines"):
+        outcome(path, NANOSECONDS)

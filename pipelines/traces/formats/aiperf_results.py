@@ -53,7 +53,6 @@ class AiperfResults:
             reading.notes.append(
                 f"{warm_up:,} {'record' if warm_up == 1 else 'records'} of the warm-up left out: no requests of the workload"
             )
-            reading.steps.append(("warm_up", f"{warm_up} of the warm-up left out"))
 
 
 AIPERF_RESULTS = AiperfResults()

@@ -3,7 +3,7 @@
 Columns, in each of the three: ``arrival_s``, ``prompt_tokens``, ``output_tokens``, and where the log says so ``cached_prompt_tokens``,
 ``model``, ``adapter``, ``priority``. Arrivals are seconds, exact to the nanosecond however late: in CSV a decimal with up to 9 fractional
 digits, in JSON lines a text that holds one (a number is read too, with the digits that it has), in Parquet Decimal(19, 9). In JSON lines
-the first record decides which of the optional fields the log has.
+the first record decides which of the optional fields the log has. Names have no space around them, and an empty one is none.
 """
 
 from collections.abc import Iterator

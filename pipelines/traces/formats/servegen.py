@@ -54,6 +54,7 @@ _START = re.compile(r"[0-9]{1,10}")
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _NAME = re.compile(r"(?:[A-Z][A-Za-z]{1,30})?")
 _PARTS_PER_MEAN_GAP = 1 << 20
+_LARGEST_NUMBER = 1e12
 
 _WHOLE_FILE = "a window that is left out would change the rate: mend the file, or cut it to the windows that are right"
 _NOT_SIX = Kind(
@@ -65,7 +66,9 @@ _NOT_SIX = Kind(
 _NOT_A_START = Kind(
     "not_a_start", "a start that is not a number of seconds", "expected a whole number, 0 or more", _WHOLE_FILE
 )
-_NOT_A_RATE = Kind("not_a_number", "a value that is not a number", "expected a number, 0 or more", _WHOLE_FILE)
+_NOT_A_RATE = Kind(
+    "not_a_number", "a value that is not a number", f"expected a number from 0 to {_LARGEST_NUMBER:g}", _WHOLE_FILE
+)
 _NO_DISTRIBUTION = Kind(
     "no_distribution", "a rate above 0 without a distribution", "expected that of its gaps", _WHOLE_FILE
 )
@@ -221,7 +224,7 @@ def _distribution_fault(name: str, shape: float) -> Fault | None:
 
 def _number(text: str) -> float | None:
     value = float(text) if _NUMBER.fullmatch(text) else None
-    return None if value is None or value == float("inf") else value
+    return None if value is None or value > _LARGEST_NUMBER else value
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pipelines.traces.quantiles import Floats, Ints, radical_inverse
 
 PROMPT, TEXT, OUTPUT = "input_tokens", "text_tokens", "output_tokens"
 _MEDIA = ("image", "audio", "video")
-MOST_ITEMS = 50_000_000
+MOST_ITEMS = 10_000_000
 """Images and the like in all requests of one window."""
 
 # Base 2 is that of the gaps between arrivals: a length of the same base would follow the gap before it.
@@ -82,22 +82,16 @@ class Lengths:
 
     def deal(self, window: WindowLengths, index: Ints) -> tuple[Ints, Ints]:
         """Prompt and output tokens of the requests ``index`` (numbers of the whole log)."""
-        drawn = {
-            name: window.fields[name].at(radical_inverse(index, _BASES[name]))
-            for name in (OUTPUT, *self._prompts(window))
-        }
-        prompt = drawn[PROMPT] if PROMPT in drawn else drawn[TEXT]
+        text = PROMPT if PROMPT in window.fields else TEXT
+        prompt, output = (window.fields[name].at(radical_inverse(index, _BASES[name])) for name in (text, OUTPUT))
         for media in _MEDIA:
             if f"{media}_tokens" in window.fields:
                 prompt = prompt + self._media_tokens(window, media, index)
-        return prompt, drawn[OUTPUT]
+        return prompt, output
 
     @cached_property
     def _starts(self) -> list[int]:
         return [window.start_s for window in self.windows]
-
-    def _prompts(self, window: WindowLengths) -> tuple[str, ...]:
-        return (PROMPT,) if PROMPT in window.fields else (TEXT,)
 
     def _media_tokens(self, window: WindowLengths, media: str, index: Ints) -> Ints:
         """Tokens of all images (audios, videos) of each request."""

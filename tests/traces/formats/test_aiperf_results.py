@@ -48,7 +48,6 @@ def test_the_warm_up_is_left_out_and_counted(tmp_path: Path) -> None:
     log = read(tmp_path / "log", warm_up, record(), warm_up)
     assert log.rows_read == log.rows.height == 1
     assert log.warnings == ("2 records of the warm-up left out: no requests of the workload",)
-    assert log.steps == (("warm_up", "2 of the warm-up left out"),)
 
 
 def test_failed_and_cancelled_requests_are_invalid(tmp_path: Path) -> None:

@@ -122,13 +122,21 @@ def test_the_same_requests_make_the_same_packed_file(tmp_path: Path) -> None:
     assert (tmp_path / "one.csv.gz").read_bytes() == (tmp_path / "two.csv.gz").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["requests", "requests.tsv", "requests.parquet.gz", "requests.csv.bz2", ".csv"])
+@pytest.mark.parametrize(
+    "name", ["requests", "requests.tsv", "requests.parquet.gz", "requests.csv.bz2", "requests.csv "]
+)
 def test_another_suffix_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"\.csv, \.csv\.gz, \.csv\.zst, \.jsonl, \.jsonl\.gz, \.jsonl\.zst, \.parquet"
     ):
         write_requests(FEW, tmp_path / name)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl.zst", ".parquet"])
+def test_a_place_that_cannot_be_written_is_an_error_of_the_system(suffix: str, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file or directory"):
+        write_requests(FEW, tmp_path / "none" / f"requests{suffix}")
 
 
 def test_a_file_stays_as_it_was_where_writing_fails(tmp_path: Path) -> None:

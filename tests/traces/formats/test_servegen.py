@@ -1,6 +1,7 @@
 """ServeGen's logs of rates: read as windows, and turned into the same requests every time."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.servegen import SERVEGEN, gap_starts_ns, read_windows
 from pipelines.traces.formats.servegen_lengths import read_lengths
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, _read, read_log
 from pipelines.traces.log_file import LogFile
+from pipelines.traces.registry import FORMATS
 from pipelines.traces.trace_format import ReadOptions
 
 WINDOW_NS = 600 * 10**9
@@ -159,6 +161,18 @@ def test_reading_twice_gives_the_same_requests(rates: Path) -> None:
     assert expanded(file).rows.equals(expanded(file).rows)
 
 
+def test_a_data_set_of_lengths_that_has_changed_is_read_again(rates: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(FORMATS, "servegen", SERVEGEN)
+    windows_file(rates, "0,0.1,1,Gamma,1,1", "10,0,0,,0,0")
+    lengths = rates.parent / "chunk-0-dataset.json"
+    os.utime(rates, ns=(10**18, 10**18))
+    for tokens in (7, 8):
+        lengths.write_text(json.dumps({"0": {"input_tokens": f"{{{tokens}: 1.0}}", "output_tokens": "{1: 1.0}"}}))
+        os.utime(lengths, ns=(10**18, 10**18 + tokens))
+        log = read_log(rates, LogOptions(reading=ReadOptions(lengths=lengths)))
+        assert log.rows["prompt_tokens"].to_list() == [tokens]
+
+
 def test_a_window_takes_the_lengths_of_the_nearest_window_before_it_that_has_any(rates: Path) -> None:
     lengths = {
         "0": {"input_tokens": "{7: 1.0}", "output_tokens": "{1: 1.0}"},
@@ -224,3 +238,4 @@ def test_two_wrong_distributions_are_named_at_once(tmp_path: Path) -> None:
 
 def test_rates_beyond_all_measure_are_refused(rates: Path) -> None:
     assert "more than 50,000,000 requests" in refusal(windows_file(rates, "0,1e9,1,Gamma,1,1", "600,0,0,,0,0"))
+    assert "expected a number from 0 to 1e+12" in refusal(windows_file(rates, "0,9e307,1,Gamma,1,1", "600,0,0,,0,0"))
