@@ -33,9 +33,6 @@ _SPACE_AROUND = r"^[\s\x1c-\x1f]|[\s\x1c-\x1f]$"
 _NEEDED_QUOTE = re.compile(rb'"(?<=[,\n]")(?![^",\n]*"(?:[,\n]|\Z))')
 """The opening quote of a field that is not plain within its quotes."""
 
-_SAMPLES = 64
-"""Timestamps at the top of a block among which one that can be read is looked for."""
-
 
 @dataclass(frozen=True)
 class Only:
@@ -244,8 +241,7 @@ class _QuickReader:
             return None
         if self.columns.unit_ns is not None:
             return quick_numbers("time", self.columns.unit_ns)
-        samples = (quick_datetimes("time", text or "") for text in table["time"].head(_SAMPLES))
-        return next((times for times in samples if times is not None), None)
+        return quick_datetimes(table["time"])
 
 
 def _only(one: Only) -> str:

@@ -6,6 +6,7 @@ from datetime import date
 from decimal import ROUND_DOWN, Context, Decimal
 from functools import lru_cache
 
+import numpy as np
 import polars as pl
 
 from pipelines.traces import faults
@@ -22,11 +23,13 @@ _TIMESTAMP = re.compile(
     r"(?P<h>[01][0-9]|2[0-3]):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9])(?:\.(?P<fraction>[0-9]{1,9}))?"
     r"(?P<offset>Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?"
 )
-_DATE_CHARACTERS, _CLOCK_CHARACTERS = 10, 19
-_COLUMN_PATTERN = (
-    r"^(19[7-9][0-9]|2[01][0-9]{{2}})-[0-9]{{2}}-[0-9]{{2}}{separator}"
-    r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{{1,9}})?{offset}$"
+_CLOCK_CHARACTERS = 19
+_CLOCK_PATTERN = (
+    r"^(19[7-9][0-9]|2[01][0-9]{{2}})-[0-9]{{2}}-[0-9]{{2}}{separator}([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$"
 )
+_SAMPLES = 64
+"""Timestamps at the top of a block that are looked at to see how its timestamps are written."""
+
 _NUMBER = re.compile(r"(?P<sign>[+-]?)(?P<whole>[0-9]+)?(?:\.(?P<fraction>[0-9]*))?(?P<exponent>[eE][+-]?[0-9]{1,3})?")
 _PLAIN_NUMBER = r"^[0-9]{{1,{digits}}}(\.[0-9]*)?$"
 _CUT = Context(prec=40, rounding=ROUND_DOWN)
@@ -115,25 +118,50 @@ class QuickTimes:
     has_offset: bool | None
 
 
-def quick_datetimes(column: str, sample: str) -> QuickTimes | None:
-    """Reads all timestamps that are written like ``sample``: same separator, same offset; None where it is not one."""
-    found = _TIMESTAMP.fullmatch(sample)
-    if found is None:
+def quick_datetimes(texts: pl.Series) -> QuickTimes | None:
+    """Reads the texts that are written like the first that is a date and time: same separator, same offset; None if none is.
+
+    Neighbours in a log mostly share their second, so date and clock are read once per run of equal ones.
+    """
+    samples = [found for text in texts.head(_SAMPLES) if (found := _TIMESTAMP.fullmatch(text or ""))]
+    if not samples:
         return None
-    offset, text = found["offset"] or "", pl.col(column)
-    fits = text.str.contains(_COLUMN_PATTERN.format(separator=found["separator"], offset=re.escape(offset)))
-    length = text.str.len_bytes().cast(pl.Int64)
-    day = text.str.slice(0, _DATE_CHARACTERS).str.to_date("%Y-%m-%d", strict=False).cast(pl.Int64)
-    hour, minute, second = (text.str.slice(start, 2).cast(pl.Int64, strict=False) for start in (11, 14, 17))
-    # without the lower bound, one short text would be an error of the whole block
-    digits = text.str.slice(_CLOCK_CHARACTERS + 1, (length - (_CLOCK_CHARACTERS + 1 + len(offset))).clip(lower_bound=0))
-    fraction = (
-        pl.when(length > _CLOCK_CHARACTERS + len(offset))
-        .then(digits.str.pad_end(9, "0").cast(pl.Int64, strict=False))
-        .otherwise(pl.lit(0, pl.Int64))
+    offset, separator = samples[0]["offset"] or "", samples[0]["separator"]
+    digits = {len(sample["fraction"]) for sample in samples if sample["fraction"]}
+    clock_s, clock_fits = _clocks(texts.str.slice(0, _CLOCK_CHARACTERS), separator)
+    rest = texts.str.slice(_CLOCK_CHARACTERS)
+    fraction_ns, rest_fits = _fractions(rest, re.escape(offset), digits.pop() if len(digits) == 1 else None)
+    ns = (clock_s - offset_s(offset)) * NS_PER_S + fraction_ns
+    return QuickTimes(pl.lit(ns), pl.lit(clock_fits & rest_fits), bool(offset))
+
+
+def _clocks(texts: pl.Series, separator: str) -> tuple[pl.Series, pl.Series]:
+    """Seconds since 1970 of dates and clocks, and which texts are ones."""
+    runs = texts.rle().struct.unnest()
+    text = pl.col("value")
+    seconds = text.str.to_datetime(f"%Y-%m-%d{separator}%H:%M:%S", time_unit="ms", strict=False).dt.epoch("s")
+    read = runs.select("len", s=seconds, fits=text.str.contains(_CLOCK_PATTERN.format(separator=separator)))
+    read = read.with_columns(
+        pl.col("fits").fill_null(value=False) & pl.col("s").is_not_null(), pl.col("s").fill_null(0)
     )
-    seconds = day * 86_400 + hour * 3_600 + minute * 60 + second - offset_s(offset)
-    return QuickTimes(seconds * NS_PER_S + fraction, fits & day.is_not_null(), bool(offset))
+    times = read["len"].to_numpy()
+    return pl.Series(np.repeat(read["s"].to_numpy(), times)), pl.Series(np.repeat(read["fits"].to_numpy(), times))
+
+
+def _fractions(rest: pl.Series, offset: str, digits: int | None) -> tuple[pl.Series, pl.Series]:
+    """Nanoseconds of what follows the clock, and which texts are a fraction of ``digits`` (None: any number) or none, and ``offset``."""
+    text = pl.col("rest")
+    written = "1,9" if digits is None else str(digits)
+    fits = text.str.contains(rf"^(\.[0-9]{{{written}}})?{offset}$")
+    if digits is None:
+        ns = text.str.extract(r"^\.([0-9]+)").str.pad_end(9, "0").cast(pl.Int64, strict=False)
+    else:
+        ns = text.str.slice(1, digits).cast(pl.Int64, strict=False) * 10 ** (9 - digits)
+    has_fraction = text.str.starts_with(".")
+    read = rest.to_frame("rest").select(
+        ns=pl.when(has_fraction).then(ns).otherwise(0).fill_null(0), fits=fits.fill_null(value=False)
+    )
+    return read["ns"], read["fits"]
 
 
 def quick_numbers(column: str, unit_ns: int) -> QuickTimes:

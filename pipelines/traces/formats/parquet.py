@@ -138,7 +138,9 @@ class _Reader:
         frame = rows.with_columns(right.fill_null(value=False).alias("right"), **found)
         kept = frame.filter("right").select(list(self.columns.schema))
         if times is not None and times.has_offset is not None and kept.height:
-            note_clock(self.reading, times.has_offset, self._arrival, kept.item(0, "row"), kept.height)
+            clock = self.reading.rows_with_offset if times.has_offset else self.reading.rows_naive
+            first = kept["row"].head(faults.FIRST_ROWS).to_list()
+            clock.add_all(Fault(faults.NOT_A_TIME, _TIME, self._arrival), kept.height, first)
         if kept.height == rows.height:
             return kept
         others = [self._row(row) for row in rows.filter(~frame["right"]).iter_rows(named=True)]
@@ -161,9 +163,7 @@ class _Reader:
             return QuickTimes(pl.col(_TIME) * unit_ns, fits, self.time.time_zone is not None)
         if self.columns.unit_ns is not None:
             return quick_numbers(_TIME, self.columns.unit_ns)
-        texts = rows[_TIME].drop_nulls()
-        sampled = quick_datetimes(_TIME, texts[0]) if len(texts) else None
-        return sampled or QuickTimes(pl.lit(None, pl.Int64), pl.lit(False), None)
+        return quick_datetimes(rows[_TIME]) or QuickTimes(pl.lit(None, pl.Int64), pl.lit(False), None)
 
     def _row(self, row: dict[str, int | str | None]) -> dict[str, int | str | None] | None:
         number = row["row"]

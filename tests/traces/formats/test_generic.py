@@ -172,7 +172,7 @@ def test_parquet_arrivals_that_are_the_text_of_dates(table: Callable[..., Path])
     assert log.rows["timestamp_ns"].to_list() == [0, 1_500_000_000, 2_000_000_000]
     mixed = table(at=[*at, "2024-05-10 00:00:03"], **{"in": [5] * 4, "out": [1] * 4})
     (message,) = told(mixed, DATES)
-    assert "without one in 1 row (row 4)" in message
+    assert "with a UTC offset in 3 rows (rows 1, 2, 3) and without one in 1 row (row 4)" in message
 
 
 @pytest.mark.parametrize(
