@@ -1,10 +1,15 @@
 """How evenly requests arrive: dispersion and peak rate over windows of several lengths."""
 
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from pipelines.frames.digits import WORKLOAD_DIGITS, significant
 
 NS_PER_S = 10**9
+Integers = npt.NDArray[np.int64]
 WINDOWS_S = (1, 10, 60, 600, 3600)
 FEWEST_WINDOWS = 10
 """A variance over fewer windows says more about where they happen to be cut than about the arrivals."""
@@ -19,29 +24,31 @@ def window_lengths_s(span_ns: int) -> list[int]:
     return [length for length in WINDOWS_S if span_ns // (length * NS_PER_S) >= FEWEST_WINDOWS]
 
 
-def window_figures(arrival_ns: pl.Series, window_s: int, span_ns: int) -> dict[str, object]:
-    """Windows, dispersion and peak rate of sorted arrivals, over the whole windows in ``span_ns`` nanoseconds.
+def window_figures(arrival_ns: pl.Series, lengths_s: Sequence[int], span_ns: int) -> list[dict[str, object]]:
+    """Windows, dispersion and peak rate of sorted arrivals, per window length, over the whole windows in ``span_ns`` nanoseconds.
 
-    >>> window_figures(pl.Series([0, 1, 2, 10**9]), 1, 2 * 10**9)  # 3 and 1 arrivals: mean 2, variance 1
-    {'window_s': 1, 'windows': 2, 'dispersion': 0.5, 'peak_rps': 3.0}
+    >>> window_figures(pl.Series([0, 1, 2, 10**9]), [1], 2 * 10**9)  # 3 and 1 arrivals: mean 2, variance 1
+    [{'window_s': 1, 'windows': 2, 'dispersion': 0.5, 'peak_rps': 3.0}]
     """
-    length_ns = window_s * NS_PER_S
-    windows = span_ns // length_ns
-    counts = _counts(arrival_ns, length_ns, windows)
-    total, squares = int(counts.sum()), int((counts * counts).sum())
-    dispersion = (windows * squares - total**2) / (windows * total) if total else None
+    seconds = (arrival_ns // NS_PER_S).rle().struct.unnest()
+    second, arrivals = seconds["value"].to_numpy(), seconds["len"].to_numpy().astype(np.int64)
+    return [_figures(second, arrivals, length, span_ns // (length * NS_PER_S)) for length in lengths_s]
+
+
+def _figures(second: Integers, arrivals: Integers, length_s: int, windows: int) -> dict[str, object]:
+    """The figures of ``windows`` windows of ``length_s``, from the seconds in which anything arrives and how much does."""
+    window = second // length_s
+    inside = int(np.searchsorted(window, windows))
+    counts = arrivals[:0]
+    if inside:
+        begins = np.flatnonzero(np.diff(window[:inside], prepend=-1))
+        counts = np.add.reduceat(arrivals[:inside], begins)
+    total, squares = int(counts.sum()), int(np.dot(counts, counts))
+    dispersion = significant((windows * squares - total**2) / (windows * total), WORKLOAD_DIGITS) if total else None
+    peak = int(counts.max()) if total else 0
     return {
-        "window_s": window_s,
+        "window_s": length_s,
         "windows": windows,
-        "dispersion": None if dispersion is None else significant(dispersion, WORKLOAD_DIGITS),
-        "peak_rps": significant(int(counts.max() or 0) / window_s, WORKLOAD_DIGITS),  # type: ignore[arg-type]
+        "dispersion": dispersion,
+        "peak_rps": significant(peak / length_s, WORKLOAD_DIGITS),
     }
-
-
-def _counts(arrival_ns: pl.Series, length_ns: int, windows: int) -> pl.Series:
-    """Arrivals per window, of the windows that have any."""
-    if windows < arrival_ns.len():
-        edges = pl.int_range(0, windows + 1, eager=True, dtype=pl.Int64) * length_ns
-        return arrival_ns.search_sorted(edges, side="left").cast(pl.Int64).diff().drop_nulls()
-    in_windows = arrival_ns.filter(arrival_ns < windows * length_ns)
-    return (in_windows // length_ns).rle().struct.field("len").cast(pl.Int64)

@@ -200,9 +200,7 @@ def describe(log: Log, file: str, edges: tuple[int, ...] | ChosenEdges = QUARTER
         duration_s=_duration(log, requests, span_ns),
         rate_rps=every["rate_rps"],
         arrival_scv=every["arrival_scv"],
-        windows=tuple(
-            window_figures(requests["arrival_ns"], window_s, span_ns) for window_s in window_lengths_s(span_ns)
-        ),
+        windows=tuple(window_figures(requests["arrival_ns"], window_lengths_s(span_ns), span_ns)),
         tokens=_tokens(requests, every, with_cached=stated),
         prompt_output_mean=every["prompt_output_mean"],
         bucket_edges_tokens=inner,

@@ -82,7 +82,7 @@ class Workload:
         for place in (None, *self._outputs):
             sums = self._sums(place)
             label = ALL if place is None else self._labels[place]
-            scv = arrival_scv(self._arrivals(place)) if self.kind == "open" else None
+            scv = self._arrivals[place].scv if self.kind == "open" else None
             row = {"bucket": label, "rate_rps": self._rate_rps(sums.requests), "arrival_scv": scv}
             rows.append(row | sums.figures())
         return Buckets.validate(_frame(rows, Buckets))
@@ -105,12 +105,10 @@ class Workload:
         """The :class:`Windows`: all requests, then each bucket that holds any; none unless ``open``."""
         if self.kind != "open":
             return Windows.validate(_frame([], Windows))
-        span_ns = _span_ns(self.requests)
         rows = [
-            {"bucket": ALL if place is None else self._labels[place]}
-            | window_figures(self._arrivals(place), window_s, span_ns)
-            for place in (None, *self._outputs)
-            for window_s in window_lengths_s(span_ns)
+            {"bucket": ALL if place is None else self._labels[place]} | figures
+            for place, arrivals in self._arrivals.items()
+            for figures in arrivals.windows
         ]
         return Windows.validate(_frame(rows, Windows))
 
@@ -161,7 +159,18 @@ class Workload:
             sums.add_outputs(self._outputs[one])
         return sums
 
-    def _arrivals(self, place: int | None) -> pl.Series:
+    @cached_property
+    def _arrivals(self) -> dict[int | None, "_Arrivals"]:
+        """By bucket, all requests (None) first."""
+        span_ns = _span_ns(self.requests)
+        lengths_s = window_lengths_s(span_ns)
+        found: dict[int | None, _Arrivals] = {}
+        for place in (None, *self._outputs):
+            arrival_ns = self._arrivals_ns(place)
+            found[place] = _Arrivals(arrival_scv(arrival_ns), window_figures(arrival_ns, lengths_s, span_ns))
+        return found
+
+    def _arrivals_ns(self, place: int | None) -> pl.Series:
         """Arrivals of one bucket (None: of all requests), in order."""
         if place is None:
             return self.requests["arrival_ns"]
@@ -195,6 +204,14 @@ def arrival_scv(arrival_ns: pl.Series) -> float | None:
     gap = pl.col("arrival_ns").diff().cast(pl.Int128)  # no sum of squares exceeds the square of the span
     squares = int(arrival_ns.to_frame("arrival_ns").lazy().select((gap * gap).sum()).collect().item())
     return rounded_ratio(gaps * squares - span**2, span**2)
+
+
+@dataclass(frozen=True)
+class _Arrivals:
+    """What is said of the arrivals of a bucket."""
+
+    scv: float | None
+    windows: list[dict[str, object]]
 
 
 @dataclass

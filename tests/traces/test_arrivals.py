@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.traces.arrivals import window_figures, window_lengths_s
+from pipelines.traces import arrivals as windowed
+from pipelines.traces.arrivals import window_lengths_s
 from pipelines.traces.workload import arrival_scv, window_frame
 
 NS = 10**9
@@ -17,6 +18,11 @@ NS = 10**9
 
 def arrivals(*seconds: float) -> pl.Series:
     return pl.Series([int(second * NS) for second in seconds], dtype=pl.Int64)
+
+
+def window_figures(arrival_ns: pl.Series, window_s: int, span_ns: int) -> dict[str, object]:
+    """The figures of one window length."""
+    return windowed.window_figures(arrival_ns, [window_s], span_ns)[0]
 
 
 def test_a_window_length_needs_ten_windows() -> None:
@@ -57,7 +63,7 @@ def test_windows_without_any_arrival_have_no_dispersion() -> None:
 @given(st.lists(st.integers(0, 60 * NS), min_size=1, max_size=300), st.integers(1, 5))
 @settings(max_examples=80)
 def test_windows_agree_with_a_slow_count(times: list[int], window_s: int) -> None:
-    """Both ways of counting: more windows than arrivals, and fewer."""
+    """With more windows than arrivals, and with fewer."""
     times.sort()
     span = max(times[-1], 10 * window_s * NS)
     windows = span // (window_s * NS)
