@@ -19,7 +19,7 @@ from pipelines.traces import faults
 from pipelines.traces.csv_rows import CarefulReader, Cells
 from pipelines.traces.faults import Kind
 from pipelines.traces.header import describe_header, header_names
-from pipelines.traces.log_file import Block, Head, LogFile
+from pipelines.traces.log_file import Block, Head, LogFile, count_of
 from pipelines.traces.parallel import in_order
 from pipelines.traces.timestamps import UNITS_NS, QuickTimes, quick_datetimes, quick_numbers
 from pipelines.traces.token_counts import quick_counts
@@ -194,8 +194,8 @@ class _QuickReader:
             if not _are_quotes_needless(data):
                 return None
             data = data.replace(b'"', b"")
-        lines = data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
-        if not lines or b"\r" in data or data.count(b",") != lines * (self.width - 1) or not _is_utf8(data):
+        lines = count_of(b"\n", data) + (not data.endswith(b"\n") and bool(data))
+        if not lines or b"\r" in data or count_of(b",", data) != lines * (self.width - 1) or not _is_utf8(data):
             return None
         table = self._table(data, pl.Int64)
         if table is None:

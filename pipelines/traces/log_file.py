@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import orjson
 import zstandard
 
@@ -20,6 +21,9 @@ LONGEST_LINE_BYTES = 1 << 28
 
 _READ_BYTES = 1 << 20
 _PACKED_BYTES = 1 << 14
+_COUNTED_BYTES = 1 << 17
+"""Small enough for what is compared to stay in the processor's cache."""
+
 _GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -81,7 +85,7 @@ class LogFile:
         for lines in self._lines():
             if pending:
                 yield Block(row, pending, False)
-                row += pending.count(b"\n")
+                row += count_of(b"\n", pending)
             pending = lines
         if pending:
             yield Block(row, pending, True)
@@ -91,22 +95,23 @@ class LogFile:
         chunks = self._chunks()
         start = next(chunks, b"").removeprefix(_BOM)
         lone_cr = b"\r" in start and b"\n" not in start
+        start = start.replace(b"\r", b"\n") if lone_cr else start
         waiting = [start]
-        for chunk in chunks:
-            waiting.append(chunk)
-            if sum(map(len, waiting)) < BLOCK_BYTES:
-                continue
-            data = b"".join(waiting)
-            data = data.replace(b"\r", b"\n") if lone_cr else data
-            cut = data.rfind(b"\n") + 1
+        size = len(start)
+        for piece in chunks:
+            chunk = piece.replace(b"\r", b"\n") if lone_cr else piece
+            size += len(chunk)
+            cut = chunk.rfind(b"\n") + 1 if size >= BLOCK_BYTES else 0
             if cut:
-                yield data[:cut]
-            elif len(data) > LONGEST_LINE_BYTES:
+                yield b"".join([*waiting, memoryview(chunk)[:cut]])
+                chunk = chunk[cut:]
+                waiting, size = [], len(chunk)
+            elif size > LONGEST_LINE_BYTES:
                 raise self.refused(f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB; expected one request a line")
-            waiting = [data[cut:]]
+            waiting.append(chunk)
         data = b"".join(waiting)
         if data:
-            yield data.replace(b"\r", b"\n") if lone_cr else data
+            yield data
 
     def read_all(self) -> bytes:
         """The whole log without its byte order mark."""
@@ -136,6 +141,17 @@ class LogFile:
             ) from None
         except OSError as error:
             raise self.refused(f"cannot be read: {(error.strerror or 'unreadable').lower()}") from None
+
+
+def count_of(byte: bytes, data: bytes) -> int:
+    """How often one byte occurs: what ``data.count`` says, several times as fast where it occurs often.
+
+    >>> count_of(b",", b"1,2,3")
+    2
+    """
+    numbers = np.frombuffer(data, np.uint8)
+    pieces = (numbers[start : start + _COUNTED_BYTES] for start in range(0, numbers.size, _COUNTED_BYTES))
+    return sum(int(np.count_nonzero(piece == byte[0])) for piece in pieces)
 
 
 def _gunzipped(path: Path) -> Iterator[bytes]:
