@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 import yaml
+
 from tests.conftest import Command
 
 SUPPLIED = {"provenance": "supplied"}
