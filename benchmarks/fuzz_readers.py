@@ -33,7 +33,7 @@ from pipelines.traces.formats.aiperf_results import AIPERF_RESULTS  # noqa: E402
 from pipelines.traces.formats.servegen import SERVEGEN  # noqa: E402
 from pipelines.traces.formats.sglang_results import SGLANG_RESULTS  # noqa: E402
 from pipelines.traces.formats.vllm_results import VLLM_RESULTS  # noqa: E402
-from pipelines.traces.log import Log, LogOptions, _read  # noqa: E402
+from pipelines.traces.log import Log, LogOptions, read_as  # noqa: E402
 from pipelines.traces.log_file import LogFile  # noqa: E402
 from pipelines.traces.registry import FORMATS  # noqa: E402
 from pipelines.traces.trace_format import ReadOptions, TraceFormat  # noqa: E402
@@ -395,7 +395,7 @@ def read(reader: TraceFormat, data: bytes, options: LogOptions) -> Log | None:
     is_said = CANARY.encode() in data.strip().split(b"\n")[0]  # it may then be the name of a column
     try:
         reader.detect(file.head)
-        log = _read(file, reader, options)
+        log = read_as(file, reader, options)
     except DeclarationProblems as refused:
         problems, log = refused.problems, None
     finally:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pipelines.cli.exits import problems_reported
-from pipelines.cli.trace import ReadingArguments, convert, interruptible, read_shown, reading_arguments, reading_options
+from pipelines.cli.log_reading import ReadingArguments, interruptible, read_shown, reading_arguments, reading_options
+from pipelines.cli.trace import convert
 
 if TYPE_CHECKING:
     from pipelines.cli.init_template import Inventory, LogFacts, Shape

@@ -3,24 +3,21 @@
 Every figure is the one that a plan of the whole log would freeze: the same requests, the same sums, the same digits.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from pipelines.declarations.problems import DeclarationProblems
 from pipelines.declarations.typed import ChosenEdges, Cohort, PrefixCache, Slice, TraceSource
 from pipelines.frames.requests import GROUP_FIELDS
 from pipelines.traces.arrivals import window_figures, window_lengths_s
 from pipelines.traces.edges import bucket_edges, empty_buckets
 from pipelines.traces.freeze import hit_ratio
-from pipelines.traces.log import Log, LogOptions, _read, chosen_format
-from pipelines.traces.log_file import Head, LogFile
+from pipelines.traces.log import Log, chosen_format
+from pipelines.traces.log_file import LogFile
 from pipelines.traces.prefix_cache import cached_prompt_tokens
 from pipelines.traces.requests import of_log, requests_sha256
-from pipelines.traces.trace_format import Reading, TraceFormat
 from pipelines.traces.workload import bucket_frame, duration_s, rounded_ratio
 
 QUARTERS = ChosenEdges("quantiles", 4)
@@ -31,8 +28,6 @@ UNLIMITED = PrefixCache(capacity_tokens=None, scope="shared", workers=1)
 
 RATES_FORMAT = "servegen"
 """The format of logs that hold rates in windows of time, and no requests."""
-
-_ALL_INVALID = "rows are invalid"
 
 
 @dataclass(frozen=True)
@@ -126,59 +121,6 @@ class Description:
 def _group_json(group: Group) -> dict[str, Any]:
     top = [{"value": value, "requests": requests} for value, requests in group.top]
     return {"values": group.values, "requests_without": group.requests_without, "top": top}
-
-
-def read_with_progress(path: Path, options: LogOptions, shown_as: str, progress: Callable[[int], None]) -> Log:
-    """A log as :func:`~pipelines.traces.log.read_log` reads it; ``progress`` hears now and then how many rows were read so far.
-
-    Where rows are to be dropped and none is left, the problems say what is wrong with them, not only that all are.
-    """
-    file = LogFile(path, shown_as)
-    watched = _Watched(chosen_format(file, options.format), progress)
-    try:
-        return _read(file, watched, options)
-    except DeclarationProblems as found:
-        if options.on_invalid == "drop" and any(_ALL_INVALID in problem.message for problem in found.problems):
-            try:
-                _read(file, watched, replace(options, on_invalid="reject"))
-            except DeclarationProblems as rows:
-                raise DeclarationProblems([*found.problems, *rows.problems]) from None
-        raise
-
-
-@dataclass(frozen=True)
-class _Watched:
-    """A format that says how far it has come."""
-
-    watched: TraceFormat
-    progress: Callable[[int], None]
-
-    @property
-    def name(self) -> str:
-        """The watched format's."""
-        return self.watched.name
-
-    @property
-    def expects(self) -> str:
-        """The watched format's."""
-        return self.watched.expects
-
-    @property
-    def block_tokens(self) -> int | None:
-        """The watched format's."""
-        return self.watched.block_tokens
-
-    def detect(self, head: Head) -> bool:
-        """Whether the watched format knows the log."""
-        return self.watched.detect(head)
-
-    def read(self, log: LogFile, reading: Reading) -> Iterator[pl.DataFrame]:
-        """What the watched format reads."""
-        kept = 0
-        for part in self.watched.read(log, reading):
-            kept += part.height
-            self.progress(kept + reading.faults.total)
-            yield part
 
 
 def describe(log: Log, file: str, edges: tuple[int, ...] | ChosenEdges = QUARTERS) -> Description:

@@ -73,17 +73,16 @@ def numbered_records(block: Block, reading: Reading) -> Iterator[tuple[int, Reco
     lines = block.data.split(b"\n")
     if block.data.endswith(b"\n"):
         lines.pop()
-    if block.is_last:
-        while lines and not lines[-1].strip():
-            lines.pop()
+    last = block.first_row + len(lines) - 1 if block.is_last and not block.data.endswith(b"\n") else None
     for number, line in enumerate(lines, block.first_row):
         if not line.strip():
-            reading.invalid(Fault(faults.BLANK_LINE), number)
+            reading.blank.add(Fault(faults.BLANK_LINE), number)
             continue
+        reading.end_blank()
         try:
             record = orjson.loads(line)
         except orjson.JSONDecodeError:
-            is_cut = block.is_last and number == block.first_row + len(lines) - 1 and not block.data.endswith(b"\n")
+            is_cut = number == last
             reading.invalid(Fault(_not_json(line, is_cut)), number)
             continue
         if isinstance(record, dict):
@@ -161,6 +160,8 @@ def ids_of(record: Record, path: str) -> list[int]:
 
 
 def group_of(record: Record, path: str) -> str | None:
-    """A group's name as text; None where the record has none."""
+    """A group's name as text without the space around it, numbers and truth as JSON writes them; None where the record has none."""
     value = at(record, path)
-    return None if value is None or isinstance(value, dict | list) else str(value)
+    if value is None or isinstance(value, dict | list):
+        return None
+    return (value if isinstance(value, str) else orjson.dumps(value).decode()).strip() or None

@@ -1,7 +1,7 @@
 """A request log, read: its rows in order of arrival, what was invalid in it, and what is doubtful about it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,9 @@ _SETTLED_AFTER_NS = 2 * 10**9
 """A file that changed more recently may change again without a new modification time, so it is not remembered."""
 
 _LONGEST_SPAN_NS = 2**62
+
+Progress = Callable[[int], None]
+"""Hears how many rows were read so far."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,8 @@ class _Version:
 _last: dict[_Version, Log] = {}
 
 
-def read_log(path: Path, options: LogOptions, *, shown_as: str | None = None) -> Log:
-    """Read a request log of any known format.
+def read_log(path: Path, options: LogOptions, *, shown_as: str | None = None, progress: Progress | None = None) -> Log:
+    """Read a request log of any known format; ``progress`` hears now and then how many rows were read so far.
 
     Raises DeclarationProblems, under the name ``shown_as`` (``path`` if None), for a file that cannot be read as a whole, and with
     ``on_invalid: reject`` for every kind of fault in its rows.
@@ -101,7 +104,7 @@ def read_log(path: Path, options: LogOptions, *, shown_as: str | None = None) ->
     except OSError as error:
         raise file.refused(f"cannot be read: {(error.strerror or 'unreadable').lower()}") from None
     if version not in _last:
-        log = _read(file, chosen_format(file, options.format), options)
+        log = read_as(file, chosen_format(file, options.format), options, progress)
         _last.clear()
         if not version.is_settled:
             return log
@@ -148,20 +151,27 @@ def _delimiter_hint(file: LogFile) -> str | None:
     return None
 
 
-def _read(file: LogFile, chosen: TraceFormat, options: LogOptions) -> Log:
+def read_as(file: LogFile, chosen: TraceFormat, options: LogOptions, progress: Progress | None = None) -> Log:
+    """Read a log as one of the format ``chosen``: what :func:`read_log` does, without its memory."""
     _ = file.head  # an empty file is refused whatever its format
     reading = Reading(options.reading)
-    parts = list(_checked(chosen.read(file, reading), chosen, options, reading))
+    parts: list[pl.DataFrame] = []
+    kept = 0
+    for part in _checked(chosen.read(file, reading), chosen, options, reading):
+        parts.append(part)
+        kept += part.height
+        if progress is not None:
+            progress(kept + reading.faults.total)
     problems = _clock_problems(file, reading)
-    if options.on_invalid == "reject":
+    if options.on_invalid == "reject" or not kept:
         problems += reading.faults.problems(file.shown_as)
+    if not kept and (options.on_invalid == "drop" or not problems):
+        invalid = f", all {reading.faults.total} rows are invalid" if reading.faults else ""
+        message = f"no requests{invalid}; expected a request log with rows"
+        problems.append(Problem(file.shown_as, 1, 1, "", message, None))
     if problems:
         raise DeclarationProblems(problems)
-    rows = pl.concat(parts) if parts else pl.DataFrame()
-    if rows.is_empty():
-        invalid = f", all {reading.faults.total} rows are invalid" if reading.faults else ""
-        raise file.refused(f"no requests{invalid}; expected a request log with rows")
-    rows, unsorted = _in_order(file, rows.rechunk())
+    rows, unsorted = _in_order(file, pl.concat(parts).rechunk())
     warnings = (*reading.notes, *doubts(rows, unsorted))
     return Log(rows, chosen.name, chosen.block_tokens, reading.faults, tuple(reading.steps), warnings)
 

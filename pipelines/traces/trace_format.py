@@ -48,11 +48,19 @@ class Reading:
 
     options: ReadOptions = field(default_factory=ReadOptions)
     faults: RowFaults = field(default_factory=RowFaults)
+    blank: RowFaults = field(default_factory=RowFaults)
+    """Blank lines since the last row: the end of the file, or invalid rows if another row follows."""
     rows_naive: RowFaults = field(default_factory=RowFaults)
     rows_with_offset: RowFaults = field(default_factory=RowFaults)
     notes: list[str] = field(default_factory=list)
     steps: list[tuple[str, str]] = field(default_factory=list)
     """What the reader itself did to the log (receipt: workload.steps): name and detail."""
+
+    def end_blank(self) -> None:
+        """A row follows: blank lines before it are invalid."""
+        if self.blank:
+            self.faults.merge(self.blank)
+            self.blank = RowFaults()
 
     def invalid(self, fault: Fault, row: int) -> None:
         """Note an invalid row."""

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pipelines.cli import command
-from pipelines.cli.trace import _Progress
+from pipelines.cli.log_reading import Progress
 from pipelines.traces.formats.generic import GENERIC
 from pipelines.traces.formats.native import PHASELEDGER
 from pipelines.traces.formats.servegen import SERVEGEN
@@ -198,16 +198,16 @@ def test_progress_is_told_on_a_terminal_and_wiped_away(
 ) -> None:
     for is_terminal, quiet in ((False, False), (True, True)):
         monkeypatch.setattr("sys.stderr.isatty", lambda answer=is_terminal: answer)
-        progress = _Progress(quiet=quiet, started=0.0)
+        progress = Progress(quiet=quiet, started=0.0)
         progress(1_000_000)
         progress.clear()
         assert capsys.readouterr().err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    progress = _Progress(quiet=False, started=0.0)
+    progress = Progress(quiet=False, started=0.0)
     progress(1_000_000)
     progress.clear()
     assert capsys.readouterr().err == "\r1,000,000 rows read\r\x1b[K"
-    fast = _Progress(quiet=False)
+    fast = Progress(quiet=False)
     fast(5)
     fast.clear()
     assert capsys.readouterr().err == ""

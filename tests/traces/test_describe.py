@@ -15,12 +15,11 @@ from pipelines.traces.describe import (
     describe,
     describe_rates,
     exported_rows,
-    read_with_progress,
     whole_log,
 )
 from pipelines.traces.faults import RowFaults
 from pipelines.traces.formats.servegen import SERVEGEN
-from pipelines.traces.log import Log, LogOptions
+from pipelines.traces.log import Log, LogOptions, read_log
 from pipelines.traces.registry import FORMATS
 from pipelines.traces.requests import requests_sha256
 from pipelines.traces.workload import bucket_frame
@@ -163,7 +162,7 @@ def test_groups_are_counted_most_first_and_ten_at_most() -> None:
 def test_invalid_rows_are_told_by_kind_with_the_first_of_them(log_of: Callable[..., Path]) -> None:
     path = log_of("2023-11-16 18:17:03,5,2", *["2023-11-16 18:17:04,5,0"] * 5, "x,5,2")
     rows: list[int] = []
-    log = read_with_progress(path, LogOptions(on_invalid="drop"), "log.csv", rows.append)
+    log = read_log(path, LogOptions(on_invalid="drop"), shown_as="log.csv", progress=rows.append)
     found = json_of(describe(log, "log.csv"))
     assert (found["rows_read"], found["requests"], found["rows_invalid"]) == (7, 1, 6)
     assert found["invalid"] == [
@@ -182,7 +181,7 @@ def test_invalid_rows_are_told_by_kind_with_the_first_of_them(log_of: Callable[.
 def test_a_log_without_any_valid_row_says_what_is_wrong_with_them(log_of: Callable[..., Path]) -> None:
     path = log_of("2023-11-16 18:17:03,5,0", "x,5,2")
     with pytest.raises(DeclarationProblems) as caught:
-        read_with_progress(path, LogOptions(on_invalid="drop"), "log.csv", lambda rows: None)
+        read_log(path, LogOptions(on_invalid="drop"), shown_as="log.csv")
     assert [problem.line for problem in caught.value.problems] == [1, 2, 3]
     assert "all 2 rows are invalid" in caught.value.problems[0].message
 
@@ -233,7 +232,7 @@ def test_cached_tokens_that_a_log_leaves_out_are_none() -> None:
 
 def test_the_published_logs_are_what_is_known_of_them(shared: Path) -> None:
     path = shared / "traces" / "azure_2023_code.csv"
-    found = describe(read_with_progress(path, LogOptions(on_invalid="drop"), "azure", lambda rows: None), "azure")
+    found = describe(read_log(path, LogOptions(on_invalid="drop"), shown_as="azure"), "azure")
     assert (found.requests, found.rows_invalid) == (8819, 0)
     assert found.rate_rps == pytest.approx(2.5664, abs=5e-5)
     assert found.duration_s == pytest.approx(3435.948, abs=5e-4)

@@ -72,7 +72,7 @@ def _row(record: Record, number: int, columns: CsvColumns, reading: Reading) -> 
     request: Row = {}
     for field, path in columns.by_field.items():
         if field in GROUP_FIELDS:
-            request[field] = (group_of(record, path) or "").strip() or None
+            request[field] = group_of(record, path)
         elif field == "time":
             request["timestamp_ns"] = _time(record, path, number, columns, reading)
         else:

@@ -89,7 +89,7 @@ def _of_records(log: LogFile, reading: Reading, first: Record) -> Iterator[pl.Da
             if field.endswith("tokens"):
                 request[field] = tokens_of(record, field, field, least=0)
             else:
-                request[field] = (group_of(record, field) or "").strip() or None
+                request[field] = group_of(record, field)
         return request
 
     yield from read_records(log, reading, row, present)

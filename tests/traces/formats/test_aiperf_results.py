@@ -10,7 +10,7 @@ from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.aiperf_results import AIPERF_RESULTS
 from pipelines.traces.formats.sglang_results import SGLANG_RESULTS
 from pipelines.traces.formats.vllm_results import VLLM_RESULTS
-from pipelines.traces.log import Log, LogOptions, _read, chosen_format
+from pipelines.traces.log import Log, LogOptions, chosen_format, read_as
 from pipelines.traces.log_file import LogFile
 
 START = 1795967458860775817
@@ -34,7 +34,7 @@ def read(path: Path, *records: dict[str, Any]) -> Log:
     path.write_text("".join(json.dumps(one) + "\n" for one in records))
     file = LogFile(path, "profile_export.jsonl")
     assert AIPERF_RESULTS.detect(file.head)
-    return _read(file, AIPERF_RESULTS, LogOptions(on_invalid="drop"))
+    return read_as(file, AIPERF_RESULTS, LogOptions(on_invalid="drop"))
 
 
 def test_nanoseconds_and_sequence_lengths_are_read(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_what_cannot_be_read_is_invalid(tmp_path: Path) -> None:
 
 def test_the_real_records_are_read(shared: Path) -> None:
     file = LogFile(shared / "benchmarks/controlled/aiperf0130_osl32_profile_export.jsonl", "log")
-    log = _read(file, AIPERF_RESULTS, LogOptions())
+    log = read_as(file, AIPERF_RESULTS, LogOptions())
     assert log.rows.height == 30
     assert log.rows["timestamp_ns"][1] == 1795967458948974519 - START
     assert set(log.rows["prompt_tokens"]) == {62}
@@ -84,7 +84,7 @@ def test_real_aggregates_are_refused_and_the_file_with_the_requests_named(shared
     file = LogFile(shared / "benchmarks" / name, "log")
     assert AIPERF_RESULTS.detect(file.head)
     with pytest.raises(DeclarationProblems, match=r"read profile_export\.jsonl"):
-        _read(file, AIPERF_RESULTS, LogOptions())
+        read_as(file, AIPERF_RESULTS, LogOptions())
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.azure_llm import AZURE_LLM
 from pipelines.traces.formats.burstgpt import BURSTGPT
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 
 Write = Callable[[str | bytes], Path]
@@ -19,7 +19,7 @@ SESSION = "5ec2e7a0-canary"
 
 
 def read(path: Path, **options: object) -> Log:
-    return _read(LogFile(path, "requests.csv"), BURSTGPT, LogOptions(**options))  # type: ignore[arg-type]
+    return read_as(LogFile(path, "requests.csv"), BURSTGPT, LogOptions(**options))  # type: ignore[arg-type]
 
 
 def test_the_first_two_releases_have_whole_seconds(log_file: Write) -> None:

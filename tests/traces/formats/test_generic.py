@@ -15,7 +15,7 @@ from pipelines.declarations.problems import DeclarationProblems
 from pipelines.declarations.typed import ColumnMap
 from pipelines.traces.formats import parquet
 from pipelines.traces.formats.generic import GENERIC
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 from pipelines.traces.timestamps import UNITS_NS, parse_number
 from pipelines.traces.trace_format import ReadOptions
@@ -31,7 +31,7 @@ NESTED = ColumnMap("meta.at", "datetime", "usage.prompt_tokens", "usage.completi
 
 def read(path: Path, columns: ColumnMap | None, **options: object) -> Log:
     said = LogOptions(reading=ReadOptions(columns=columns), **options)  # type: ignore[arg-type]
-    return _read(LogFile(path, "requests"), GENERIC, said)
+    return read_as(LogFile(path, "requests"), GENERIC, said)
 
 
 def told(path: Path, columns: ColumnMap | None) -> list[str]:

@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.llmservingsim import LLMSERVINGSIM
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 from pipelines.traces.trace_format import ROW_SCHEMA, Reading
 
@@ -30,7 +30,7 @@ SESSION = {"session_id": "SECRET", "arrival_time_ns": 5, "sub_requests": [{"inpu
 
 
 def read(path: Path, **options: object) -> Log:
-    return _read(LogFile(path, "requests.jsonl"), LLMSERVINGSIM, LogOptions(**options))  # type: ignore[arg-type]
+    return read_as(LogFile(path, "requests.jsonl"), LLMSERVINGSIM, LogOptions(**options))  # type: ignore[arg-type]
 
 
 def test_the_reader_yields_nanoseconds_as_they_are_written(log_file: Write) -> None:

@@ -15,7 +15,7 @@ from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces import export
 from pipelines.traces.export import SUFFIXES, write_requests
 from pipelines.traces.formats.native import PHASELEDGER
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 
 Write = Callable[[str | bytes], Path]
@@ -44,7 +44,7 @@ FEW = pl.DataFrame(
 
 
 def read(path: Path, **options: object) -> Log:
-    return _read(LogFile(path, path.name), PHASELEDGER, LogOptions(**options))  # type: ignore[arg-type]
+    return read_as(LogFile(path, path.name), PHASELEDGER, LogOptions(**options))  # type: ignore[arg-type]
 
 
 def in_order_of(rows: pl.DataFrame, names: list[str]) -> list[tuple[object, ...]]:

@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.otel_genai import OTEL_GENAI
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 from pipelines.traces.trace_format import EXTRA_SCHEMA, ROW_SCHEMA, Reading
 
@@ -68,7 +68,7 @@ def sdk(attributes: Attributes, start: object = ISO, **more: object) -> str:
 
 
 def read(path: Path, **options: object) -> Log:
-    return _read(LogFile(path, "spans.jsonl"), OTEL_GENAI, LogOptions(**options))  # type: ignore[arg-type]
+    return read_as(LogFile(path, "spans.jsonl"), OTEL_GENAI, LogOptions(**options))  # type: ignore[arg-type]
 
 
 def in_file(path: Path) -> tuple[pl.DataFrame, Reading]:

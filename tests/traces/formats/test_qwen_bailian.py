@@ -11,7 +11,7 @@ import pytest
 from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.mooncake import MOONCAKE
 from pipelines.traces.formats.qwen_bailian import QWEN_BAILIAN
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 from pipelines.traces.trace_format import EXTRA_SCHEMA, ROW_SCHEMA, Reading
 
@@ -40,7 +40,7 @@ REQUESTS = [(0, 33, 132, [1089, 1090, 1091]), (886_000_000, 48, 7, [1089, 1090, 
 
 
 def read(path: Path, **options: object) -> Log:
-    return _read(LogFile(path, "requests.jsonl"), QWEN_BAILIAN, LogOptions(**options))  # type: ignore[arg-type]
+    return read_as(LogFile(path, "requests.jsonl"), QWEN_BAILIAN, LogOptions(**options))  # type: ignore[arg-type]
 
 
 def requests(path: Path) -> list[tuple[object, ...]]:

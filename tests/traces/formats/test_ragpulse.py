@@ -13,7 +13,7 @@ from pipelines.traces.formats.mooncake import MOONCAKE
 from pipelines.traces.formats.qwen_bailian import QWEN_BAILIAN
 from pipelines.traces.formats.ragpulse import NO_BLOCKS, RAGPULSE
 from pipelines.traces.formats.srt_slurm import SRT_SLURM
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 from pipelines.traces.trace_format import ROW_SCHEMA, Reading
 
@@ -36,7 +36,7 @@ REQUESTS = [(0, 3112, 192), (11_000_000_000, 3167, 86), (44_000_000_000, 3266, 4
 
 
 def read(path: Path, **options: object) -> Log:
-    return _read(LogFile(path, "requests.jsonl"), RAGPULSE, LogOptions(**options))  # type: ignore[arg-type]
+    return read_as(LogFile(path, "requests.jsonl"), RAGPULSE, LogOptions(**options))  # type: ignore[arg-type]
 
 
 def test_the_reader_yields_rows_in_the_order_of_the_file_without_ids(log_file: Write) -> None:

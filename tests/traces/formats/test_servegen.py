@@ -10,7 +10,7 @@ import pytest
 from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.servegen import SERVEGEN, gap_starts_ns, read_windows
 from pipelines.traces.formats.servegen_lengths import read_lengths
-from pipelines.traces.log import Log, LogOptions, _read, read_log
+from pipelines.traces.log import Log, LogOptions, read_as, read_log
 from pipelines.traces.log_file import LogFile
 from pipelines.traces.registry import FORMATS
 from pipelines.traces.trace_format import ReadOptions
@@ -32,7 +32,9 @@ def windows_file(path: Path, *rows: str) -> LogFile:
 def expanded(file: LogFile, lengths: object = LENGTHS, *, drop: bool = False) -> Log:
     path = file.path.parent / "chunk-0-dataset.json"
     path.write_text(json.dumps(lengths))
-    return _read(file, SERVEGEN, LogOptions(on_invalid="drop" if drop else "reject", reading=ReadOptions(lengths=path)))
+    return read_as(
+        file, SERVEGEN, LogOptions(on_invalid="drop" if drop else "reject", reading=ReadOptions(lengths=path))
+    )
 
 
 def refusal(file: LogFile, lengths: object = LENGTHS) -> str:
@@ -83,7 +85,7 @@ def test_a_log_of_rates_holds_no_requests(rates: Path) -> None:
         DeclarationProblems,
         match=r"holds no requests; its data set of lengths is needed .*requests\.trace\.lengths.*--lengths",
     ):
-        _read(file, SERVEGEN, LogOptions())
+        read_as(file, SERVEGEN, LogOptions())
 
 
 def test_all_rows_that_are_no_windows_are_named_at_once(rates: Path) -> None:

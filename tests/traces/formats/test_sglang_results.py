@@ -9,7 +9,7 @@ import pytest
 from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.sglang_results import SGLANG_RESULTS
 from pipelines.traces.formats.vllm_results import VLLM_RESULTS
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 
 RUN = {
@@ -36,7 +36,7 @@ def read(path: Path, *runs: dict[str, Any]) -> Log:
     file = LogFile(path, "run.jsonl")
     assert SGLANG_RESULTS.detect(file.head)
     assert not VLLM_RESULTS.detect(file.head)
-    return _read(file, SGLANG_RESULTS, LogOptions(on_invalid="drop"))
+    return read_as(file, SGLANG_RESULTS, LogOptions(on_invalid="drop"))
 
 
 def test_one_run_is_a_log_of_lengths_though_its_rate_is_no_json(tmp_path: Path) -> None:
@@ -81,4 +81,4 @@ def test_real_aggregates_are_recognised_and_refused(shared: Path, name: str) -> 
     file = LogFile(shared / "benchmarks" / name, "run.jsonl")
     assert SGLANG_RESULTS.detect(file.head)
     with pytest.raises(DeclarationProblems, match="--output-details"):
-        _read(file, SGLANG_RESULTS, LogOptions())
+        read_as(file, SGLANG_RESULTS, LogOptions())

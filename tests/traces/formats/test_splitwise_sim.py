@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.splitwise_sim import SPLITWISE_SIM
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 
 Write = Callable[[str | bytes], Path]
@@ -16,7 +16,7 @@ HEADER = "request_id,request_type,application_id,arrival_timestamp,batch_size,pr
 
 
 def read(path: Path, **options: object) -> Log:
-    return _read(LogFile(path, "requests.csv"), SPLITWISE_SIM, LogOptions(**options))  # type: ignore[arg-type]
+    return read_as(LogFile(path, "requests.csv"), SPLITWISE_SIM, LogOptions(**options))  # type: ignore[arg-type]
 
 
 def test_the_sample_of_the_simulator_is_read(shared: Path) -> None:

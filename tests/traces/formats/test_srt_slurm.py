@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.mooncake import MOONCAKE
 from pipelines.traces.formats.srt_slurm import NEW_TOKENS_ONLY, NO_BLOCKS, SRT_SLURM
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 from pipelines.traces.timestamps import LATEST_NS
 from pipelines.traces.trace_format import ROW_SCHEMA, Reading, ReadOptions
@@ -43,7 +43,7 @@ def lines(*turns: Turn) -> str:
 
 def read(path: Path, *, turn_ns: int | None = None, token_ns: int | None = None, **options: object) -> Log:
     reading = ReadOptions(turn_time_ns=turn_ns, turn_time_per_output_token_ns=token_ns)
-    return _read(LogFile(path, "requests.jsonl"), SRT_SLURM, LogOptions(reading=reading, **options))  # type: ignore[arg-type]
+    return read_as(LogFile(path, "requests.jsonl"), SRT_SLURM, LogOptions(reading=reading, **options))  # type: ignore[arg-type]
 
 
 def in_file(path: Path, options: ReadOptions = ReadOptions()) -> tuple[pl.DataFrame, Reading]:  # noqa: B008

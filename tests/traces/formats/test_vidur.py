@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.vidur import VIDUR
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 
 Write = Callable[[str | bytes], Path]
@@ -17,7 +17,7 @@ LENGTHS = "num_prefill_tokens,num_decode_tokens,num_total_tokens,pd_ratio"
 
 
 def read(path: Path) -> Log:
-    return _read(LogFile(path, "requests.csv"), VIDUR, LogOptions())
+    return read_as(LogFile(path, "requests.csv"), VIDUR, LogOptions())
 
 
 def test_arrivals_are_seconds_cut_off_below_the_nanosecond(log_file: Write) -> None:

@@ -11,7 +11,7 @@ import pytest
 from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.sglang_results import SGLANG_RESULTS
 from pipelines.traces.formats.vllm_results import VLLM_RESULTS
-from pipelines.traces.log import Log, LogOptions, _read
+from pipelines.traces.log import Log, LogOptions, read_as
 from pipelines.traces.log_file import LogFile
 
 RUN = {
@@ -53,7 +53,7 @@ def read(path: Path, *, drop: bool = False) -> Log:
     file = LogFile(path, "results.json")
     assert VLLM_RESULTS.detect(file.head)
     assert not SGLANG_RESULTS.detect(file.head)
-    return _read(file, VLLM_RESULTS, LogOptions(on_invalid="drop" if drop else "reject"))
+    return read_as(file, VLLM_RESULTS, LogOptions(on_invalid="drop" if drop else "reject"))
 
 
 def refusal(path: Path) -> str:
@@ -137,7 +137,7 @@ def test_several_runs_in_one_file_are_refused(write: Write) -> None:
 def test_a_result_that_is_cut_off_is_refused(write: Write) -> None:
     path = write(json.dumps(RUN | DETAILS)[:-9])
     with pytest.raises(DeclarationProblems, match="not a JSON object"):
-        _read(LogFile(path, "results.json"), VLLM_RESULTS, LogOptions())
+        read_as(LogFile(path, "results.json"), VLLM_RESULTS, LogOptions())
 
 
 def test_the_real_result_is_read(shared: Path) -> None:
