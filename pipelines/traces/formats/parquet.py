@@ -1,5 +1,7 @@
 """Request logs as Parquet: columns found by name and read a slice at a time, all others left unread."""
 
+import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from pipelines.traces.trace_format import Reading
 
 ROWS_AT_ONCE = 1 << 19
 
+_STDERR = 2
 _TIME = "time"
 _SPACE_AROUND = r"^[\s\x1c-\x1f]+|[\s\x1c-\x1f]+$"
 _Schema = dict[str, pl.DataType]
@@ -46,7 +49,7 @@ def read_parquet(log: LogFile, reading: Reading, columns: CsvColumns) -> Iterato
 def parquet_names(log: LogFile) -> list[str]:
     """The names of the columns of a Parquet file; DeclarationProblems if it is damaged."""
     with _damage_told(log):
-        return list(_table(log).collect_schema())
+        return list(_schema(log))
 
 
 @contextmanager
@@ -64,7 +67,7 @@ def _table(log: LogFile) -> pl.LazyFrame:
 
 def _read(log: LogFile, reading: Reading, columns: CsvColumns) -> Iterator[pl.DataFrame]:
     table = _table(log)
-    schema: _Schema = dict(table.collect_schema())
+    schema = _schema(log)
     problems = list(_column_problems(log, schema, columns))
     if problems:
         raise DeclarationProblems(problems)
@@ -72,9 +75,33 @@ def _read(log: LogFile, reading: Reading, columns: CsvColumns) -> Iterator[pl.Da
     fields = table.select(_plain(field, column, by_field[field]) for field, column in columns.by_field.items())
     reader = _Reader(columns, by_field.get(_TIME), reading)
     start = 0
-    while not (rows := fields.slice(start, ROWS_AT_ONCE).collect()).is_empty():
+    while not (rows := _slice(fields, start)).is_empty():
         yield reader.read(rows, start + 1)
         start += rows.height
+
+
+def _schema(log: LogFile) -> _Schema:
+    with _panics_unsaid():
+        return dict(_table(log).collect_schema())
+
+
+def _slice(table: pl.LazyFrame, start: int) -> pl.DataFrame:
+    with _panics_unsaid():
+        return table.slice(start, ROWS_AT_ONCE).collect()
+
+
+@contextmanager
+def _panics_unsaid() -> Iterator[None]:
+    """Without what polars writes on standard error where a damaged file makes it panic: it raises too, and that is told in our words."""
+    sys.stderr.flush()
+    kept = os.dup(_STDERR)
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), _STDERR)
+    try:
+        yield
+    finally:
+        os.dup2(kept, _STDERR)
+        os.close(kept)
 
 
 def _column_problems(log: LogFile, schema: _Schema, columns: CsvColumns) -> Iterator[Problem]:
