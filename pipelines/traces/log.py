@@ -10,6 +10,7 @@ import polars as pl
 from pipelines.declarations.problems import DeclarationProblems, Problem
 from pipelines.declarations.typed import OnInvalid, TraceSource
 from pipelines.traces import faults
+from pipelines.traces.csv_format import CsvFormat
 from pipelines.traces.doubts import doubts
 from pipelines.traces.faults import Fault, RowFaults
 from pipelines.traces.header import describe_header
@@ -121,13 +122,12 @@ def chosen_format(file: LogFile, name: str | None) -> TraceFormat:
     for one in FORMATS.values():
         if one.detect(file.head):
             return one
-    raise file.refused(
-        f"the format is not recognised from {_beginning(file)}; known formats: {_known()}", _delimiter_hint(file)
-    )
+    hint = _delimiter_hint(file) or _nearest_hint(file)
+    raise file.refused(f"the format is not recognised from {_beginning(file)}; known formats: {_known()}", hint)
 
 
 def _known() -> str:
-    return "; ".join(f"{one.name} ({one.expects})" for one in FORMATS.values())
+    return f"{', '.join(FORMATS)} (with columns declared)"
 
 
 def _beginning(file: LogFile) -> str:
@@ -138,6 +138,21 @@ def _beginning(file: LogFile) -> str:
     if file.head.record is not None:
         return "the first record"
     return f"the first line, which has {describe_header(list(file.head.names))}"
+
+
+def _nearest_hint(file: LogFile) -> str | None:
+    """The CSV format of which the header has at least half of the columns, and those that it lacks."""
+    found = {name.casefold() for name in file.head.names}
+    lacking = [
+        (one, [name for name in one.required if name.casefold() not in found])
+        for one in FORMATS.values()
+        if isinstance(one, CsvFormat)
+    ]
+    nearest, missing = min(lacking, key=lambda pair: len(pair[1]) / len(pair[0].required))
+    if 2 * len(missing) > len(nearest.required):
+        return None
+    wanted = [name for name in nearest.required if name not in file.head.names]
+    return f"{nearest.name} comes nearest; it has {', '.join(wanted)} beside those, in this spelling"
 
 
 def _delimiter_hint(file: LogFile) -> str | None:

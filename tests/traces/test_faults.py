@@ -15,7 +15,7 @@ HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
 GOOD = "2023-11-16 18:17:03.97,4808,10"
 LATER = "2023-11-16 18:17:04.03,3180,8"
 TOKENS = "expected a whole number of tokens, 1 or more"
-KNOWN = "known formats: azure-llm (CSV with the columns TIMESTAMP, ContextTokens, GeneratedTokens); "
+KNOWN = "known formats: azure-llm, mooncake, burstgpt, "
 DROP = "(hint: on_invalid: drop leaves such rows out and counts them)"
 TIME = "expected a time such as 2023-11-16 18:17:03.9799600 or 2024-05-10T00:00:00+00:00"
 
@@ -226,6 +226,27 @@ def test_a_file_that_is_no_log_is_told(
     # which formats are known, beside the first, is the registry's to say
     assert line.startswith(f"requests.csv:1:1: {message}")
     assert message.endswith(KNOWN) or line == f"requests.csv:1:1: {message}"
+
+
+@pytest.mark.parametrize(
+    ("first", "hint"),
+    [
+        (f"{GOOD}", "is the header line missing? put the column names on the first line"),
+        ("TIMESTAMP\tContextTokens\tGeneratedTokens", "are the fields separated by tabs? expected commas"),
+        ("TIMESTAMP;ContextTokens;GeneratedTokens", "are the fields separated by semicolons? expected commas"),
+        (
+            "Time,Model,Request tokens,Response tokens",
+            "burstgpt comes nearest; it has Timestamp beside those, in this spelling",
+        ),
+        (
+            "timestamp,contexttokens,generatedtokens",
+            "azure-llm comes nearest; it has TIMESTAMP, ContextTokens, GeneratedTokens beside those, in this spelling",
+        ),
+    ],
+)
+def test_a_file_of_no_known_format_is_told_what_may_be_meant(first: str, hint: str, log_file: Write) -> None:
+    (line,) = told(log_file(f"{first}\n{GOOD}\n"), None)
+    assert line.endswith(f"generic (with columns declared) (hint: {hint})")
 
 
 def test_a_missing_file_and_a_directory_are_told(tmp_path: Path) -> None:
