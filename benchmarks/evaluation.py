@@ -14,7 +14,7 @@ from pipelines.frames.inputs import InputTable  # noqa: E402
 from pipelines.topologies.declared import TOPOLOGIES  # noqa: E402
 from pipelines.topologies.evaluator import evaluate  # noqa: E402
 from pipelines.topologies.scenarios import scenario_frame  # noqa: E402
-from pipelines.traces import bucket_frame, read_requests, stratum_frame  # noqa: E402
+from pipelines.traces import bucket_frame, read_cohort_requests, stratum_frame  # noqa: E402
 from pipelines.traces.freeze import inputs_frame  # noqa: E402
 
 INVENTORIES = (8, 32, 128, 512)
@@ -23,9 +23,9 @@ INVENTORIES = (8, 32, 128, 512)
 def main() -> None:
     """Print rows, seconds and rows per second for each topology and inventory."""
     cohort = load_cohort(PROJECT / "cohorts" / "bursty-documents")
-    log = read_requests(cohort.trace.file, cohort.trace.format)
-    buckets = bucket_frame(log.requests, cohort.bucket_edges_tokens)
-    strata = stratum_frame(log.requests, cohort.bucket_edges_tokens)
+    requests = read_cohort_requests(cohort).requests
+    buckets = bucket_frame(requests, cohort.bucket_edges_tokens)
+    strata = stratum_frame(requests, cohort.bucket_edges_tokens)
     print(f"{'GPUs':>5} {'topology':>14} {'rows':>9} {'seconds':>8} {'rows/s':>10}")
     for gpus in INVENTORIES:
         is_gpus = pl.col("path") == "inventory.gpus"

@@ -28,10 +28,10 @@ def stages(cohort: str) -> list[tuple[str, float]]:
     mark("import the declarations room")
     declared, _ = load_declarations(cohort_path(cohort), rules_directory())
     mark("read and check cohort and rules")
-    from pipelines.traces import read_requests
+    from pipelines.traces import read_cohort_requests
 
     mark("import polars and pandera")
-    read_requests(declared.trace.file, declared.trace.format)
+    read_cohort_requests(declared)
     mark("read and check the request log")
     import dagster as dg
 

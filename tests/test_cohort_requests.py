@@ -162,11 +162,11 @@ def test_the_same_requests_in_csv_and_parquet_have_one_fingerprint(
     base: dict[str, Any], phaseledger: Command, tmp_path: Path, project: Path
 ) -> None:
     table = pl.read_csv(project / "cohorts" / "moderate-chat" / "requests.csv")
-    at_ms = table["TIMESTAMP"].str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us").dt.epoch("us") / 1000
+    at_us = table["TIMESTAMP"].str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us").dt.epoch("us")
     moved = pl.DataFrame(
-        {"ts": at_ms, "in": table["ContextTokens"], "out": table["GeneratedTokens"], "user": "someone"}
+        {"ts": at_us, "in": table["ContextTokens"], "out": table["GeneratedTokens"], "user": "someone"}
     )
-    columns = {"arrival": "ts", "unit": "ms", "prompt_tokens": "in", "output_tokens": "out"}
+    columns = {"arrival": "ts", "unit": "us", "prompt_tokens": "in", "output_tokens": "out"}
     fingerprints, digests = set(), set()
     for suffix, write in (
         ("csv", lambda path: shutil.copy(project / "cohorts" / "moderate-chat" / "requests.csv", path)),
