@@ -90,8 +90,21 @@ def _span(attributes: dict[str, object], start_ns: int) -> dict[str, Any]:
         {"key": key, "value": {"intValue": str(value)} if isinstance(value, int) else {"stringValue": value}}
         for key, value in attributes.items()
     ]
-    span = {"name": CANARY, "startTimeUnixNano": str(start_ns), "attributes": values}
-    return {"resourceSpans": [{"scopeSpans": [{"spans": [span, span]}]}]}
+    return {"spanId": CANARY, "name": CANARY, "startTimeUnixNano": str(start_ns), "attributes": values}
+
+
+def _spans(start_ns: int, scopes: str = "scopeSpans") -> dict[str, Any]:
+    return {"resourceSpans": [{"resource": {}, scopes: [{"scope": {}, "spans": [_span(_CHAT, start_ns)] * 2}]}]}
+
+
+_CAPITAL = re.compile(r"(?<=[a-z])[A-Z](?=[A-Za-z]*\":)")
+_METRICS = {"resourceMetrics": [{"resource": {}, "scopeMetrics": [{"metrics": [{"name": CANARY}]}]}]}
+
+
+def _in_snake_case(record: dict[str, Any]) -> dict[str, Any]:
+    """A record with the field names of protobuf's other spelling."""
+    named: dict[str, Any] = json.loads(_CAPITAL.sub(lambda found: f"_{found[0].lower()}", json.dumps(record)))
+    return named
 
 
 _CHAT = {
@@ -100,6 +113,8 @@ _CHAT = {
     "gen_ai.usage.input_tokens": 20,
     "gen_ai.usage.output_tokens": 5,
 }
+_UNNAMED = {name: value for name, value in _CHAT.items() if name != "gen_ai.operation.name"}
+_SPANS_NS = 1795967458860775817
 _HASHED = {"input_length": 1030, "output_length": 9, "hash_ids": [0, 1, 2]}
 
 SAMPLES: dict[str, tuple[bytes, ...]] = {
@@ -198,12 +213,17 @@ SAMPLES: dict[str, tuple[bytes, ...]] = {
         ),
     ),
     "otel-genai": (
-        _lines(*(_span(_CHAT, 1795967458860775817 + at) for at in range(3))),
+        _lines(*(_spans(_SPANS_NS + at) for at in range(3))),
+        _lines(_METRICS, *(_spans(_SPANS_NS + at, "instrumentationLibrarySpans") for at in range(2)), _METRICS),
+        _lines(*(_in_snake_case(_spans(_SPANS_NS + at)) for at in range(3))),
+        json.dumps(_spans(_SPANS_NS), indent=1).encode(),
+        _lines(*(_span(_UNNAMED, _SPANS_NS + at) for at in range(5))),
+        _lines(*({"name": CANARY, "startTimeUnixNano": _SPANS_NS + at, "attributes": _UNNAMED} for at in range(5))),
         _lines(
             *(
                 {
                     "name": CANARY,
-                    "context": {"span_id": CANARY},
+                    **({"context": {"span_id": CANARY}} if at else {}),
                     "start_time": f"2026-03-02T10:00:0{at}.5Z",
                     "status": {},
                     "attributes": _CHAT,

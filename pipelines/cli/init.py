@@ -71,18 +71,30 @@ def _parameters(_: click.Context, __: click.Parameter, value: float | None) -> i
     callback=_parameters,
     help="Weights of the model, as in 8e9.  [default: counted from CONFIG.json]",
 )
-@click.option("--force", is_flag=True, help="Overwrite DIR/cohort.yaml.")
+@click.option(
+    "--copy",
+    "copied",
+    is_flag=True,
+    help="Copy the valid requests to DIR/requests.csv: token counts and times only, without block hashes.",
+)
+@click.option("--force", is_flag=True, help="Overwrite what --copy and DIR/cohort.yaml would overwrite.")
 @reading_options
 def init(
-    directory: Path, trace_file: Path, model: Path | None, name: str | None, gpus: int, force: bool, **options: Any
+    directory: Path,
+    trace_file: Path,
+    model: Path | None,
+    name: str | None,
+    gpus: int,
+    force: bool,
+    copied: bool,
+    **options: Any,
 ) -> None:
     """Write DIR/cohort.yaml, a first cohort of the requests in FILE served by the model of CONFIG.json. It plans as it stands.
 
     What the log and the model do not say is assumed: every such figure is marked as supplied, with a note that begins with ASSUMED and
     says how to measure it. Rates are scaled from the number of weights with cautious effective figures, never with a vendor's peak.
 
-    The log is referred to by its relative path where it lies in DIR or anywhere below the directory that holds DIR; from elsewhere its
-    valid requests are copied to DIR/requests.csv in the project's own format (token counts and times only).
+    The log is referred to where it is, by its path relative to DIR.
 
     A model whose KV cache is not 2 x layers x KV heads x head dimension per token is refused, not guessed: give --layers, --kv-heads
     and --head-dim instead.
@@ -102,7 +114,8 @@ def init(
         _check_directory(directory, force=force)
         shape = _shape(model, by_hand, kv_dtype, parameters)
         stock = _inventory(shape, gpus)
-        warnings = _write(directory, trace_file, name or _named_after(directory), shape, stock, arguments, force=force)
+        name = name or _named_after(directory)
+        warnings = _write(directory, trace_file, name, shape, stock, arguments, force=force, copied=copied)
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     target = directory / "cohort.yaml"
@@ -194,6 +207,7 @@ def _write(
     arguments: ReadingArguments,
     *,
     force: bool,
+    copied: bool,
 ) -> tuple[str, ...]:
     """Read the log, write everything or nothing, and return what is doubtful about the log."""
     from pipelines.cli.init_template import cohort_yaml
@@ -205,20 +219,30 @@ def _write(
         raise DeclarationProblems([Problem(str(trace_file), 1, 1, "", found, None)])
     log = read_shown(trace_file, arguments, "drop")
     described = describe(log, str(trace_file))
-    around = Path(os.path.abspath(directory)).parent
-    files = [trace_file] if arguments.lengths is None else [trace_file, arguments.lengths]
-    is_near = all(Path(os.path.abspath(file)).is_relative_to(around) for file in files)
     copy = directory / _COPY
-    if not is_near and copy.exists() and not force:
-        found = "exists already, and the log lies elsewhere and would be copied there; expected none"
+    if copied and copy.exists() and not force:
+        found = "exists already, and the log would be copied there; expected none"
         raise DeclarationProblems([Problem(str(copy), 1, 1, "", found, "--force overwrites it")])
-    facts = _facts(log, described, trace_file, directory, arguments, shape, is_near=is_near)
+    facts = _facts(log, described, trace_file, directory, arguments, shape, is_near=not copied)
     title = f"Requests of {trace_file.name} on {shape.name}"
-    _place(directory, cohort_yaml(name, title, facts, shape, stock), log, None if is_near else copy)
-    return log.warnings
+    _place(directory, cohort_yaml(name, title, facts, shape, stock), log, copy if copied else None, str(trace_file))
+    return (*log.warnings, *([log.ties] if log.ties else []), *_beyond_context(log, shape, arguments))
 
 
-def _place(directory: Path, text: str, log: "Log", copy: Path | None) -> None:
+def _beyond_context(log: "Log", shape: "Shape", arguments: ReadingArguments) -> list[str]:
+    """Whether the model cannot serve some of the requests."""
+    if not shape.context_tokens or arguments.context is not None:
+        return []
+    beyond = int((log.rows["prompt_tokens"].cast(int) + log.rows["output_tokens"] > shape.context_tokens).sum())
+    if not beyond:
+        return []
+    return [
+        f"{beyond:,} of {log.rows.height:,} requests have more prompt and output tokens than the model's context of "
+        f"{shape.context_tokens:,}: --context {shape.context_tokens} makes them invalid"
+    ]
+
+
+def _place(directory: Path, text: str, log: "Log", copy: Path | None, shown_as: str) -> None:
     """Write the cohort, and the copy of the log where there is to be one; check them; leave nothing behind if they are not right."""
     from pipelines.declarations.load import load_cohort
     from pipelines.declarations.problems import DeclarationProblems, Problem
@@ -230,7 +254,7 @@ def _place(directory: Path, text: str, log: "Log", copy: Path | None) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         if copy is not None:
-            convert(log, "", copy)
+            convert(log, shown_as, copy)
         draft.write_text(text, encoding="utf-8")
         try:
             load_cohort(draft)
@@ -271,6 +295,7 @@ def _facts(
         )
         if log.invalid:
             comments.append(f"Left out of the copy: {log.invalid.total:,} of {log.rows_read:,} rows ({reported}).")
+        comments += [f"{step}: {detail}." for step, detail in log.steps]
     if shape.context_tokens and arguments.context is None:
         comments.append(
             f"context_tokens: {shape.context_tokens} in trace would treat requests beyond the model's context as invalid."

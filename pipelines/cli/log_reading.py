@@ -115,9 +115,25 @@ def read_shown(path: Path, arguments: ReadingArguments, on_invalid: "OnInvalid")
 
     progress = Progress(quiet=arguments.quiet)
     try:
-        return read_log(path, arguments.options(on_invalid), progress=progress)
+        log = read_log(path, arguments.options(on_invalid), progress=progress)
     finally:
         progress.clear()
+    _check_used(path, arguments, {step for step, _ in log.steps})
+    return log
+
+
+def _check_used(path: Path, arguments: ReadingArguments, steps: set[str]) -> None:
+    """DeclarationProblems where an option says something about a log that this one is not."""
+    from pipelines.declarations.problems import DeclarationProblems, Problem
+
+    turns = arguments.turn_time_ns is not None or arguments.turn_time_per_output_token_ns is not None
+    problems = []
+    if turns and "place_turns" not in steps:
+        problems.append("no delays between turns in the log; expected some, for --turn-time")
+    if arguments.lengths is not None and "expand" not in steps:
+        problems.append("a log of requests, not of rates; expected no --lengths beside it")
+    if problems:
+        raise DeclarationProblems(Problem(str(path), 1, 1, "", found, None) for found in problems)
 
 
 @contextmanager

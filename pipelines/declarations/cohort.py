@@ -52,7 +52,7 @@ def read_cohort(path: str | os.PathLike[str]) -> tuple[Cohort | None, Document |
     problems += without_repeats(document, meaning, structure)
     if problems:
         return None, document, problems
-    return _cohort(document, readings, of_requests, file.parent), document, []
+    return _cohort(document, readings, of_requests, file), document, []
 
 
 def _file_problems(document: Document, directory: Path) -> Iterator[Problem]:
@@ -78,7 +78,8 @@ def _unreadable(document: Document, path: str, name: str, directory: Path, expec
         yield document.problem(path, f"{show(name)} cannot be read: {reason(error)}; {expected}")
 
 
-def _cohort(document: Document, readings: Readings, of_requests: RequestNumbers, directory: Path) -> Cohort:
+def _cohort(document: Document, readings: Readings, of_requests: RequestNumbers, file: Path) -> Cohort:
+    directory = file.parent
     return Cohort(
         name=str(document.get("metadata.name")),
         title=str(document.get("metadata.title")),
@@ -91,6 +92,7 @@ def _cohort(document: Document, readings: Readings, of_requests: RequestNumbers,
         prefix_cache=prefix_cache(document),
         bucket_edges_tokens=bucket_edges(document),
         inputs=tuple(_inputs(document, readings)),
+        file=file,
     )
 
 

@@ -130,6 +130,7 @@ class Cohort:
     prefix_cache: PrefixCache | None
     bucket_edges_tokens: tuple[int, ...] | ChosenEdges
     inputs: tuple[Input, ...]
+    file: Path | None = None
 
     @property
     def kind(self) -> ArrivalKind:

@@ -18,7 +18,7 @@ from pipelines.frames.requests import MAX_TOKENS
 from pipelines.traces import faults
 from pipelines.traces.csv_rows import CarefulReader, Cells
 from pipelines.traces.faults import Kind
-from pipelines.traces.header import describe_header, header_names
+from pipelines.traces.header import describe_header, header_hint, header_names
 from pipelines.traces.log_file import Block, Head, LogFile, count_of
 from pipelines.traces.parallel import in_order
 from pipelines.traces.timestamps import UNITS_NS, QuickTimes, quick_datetimes, quick_numbers
@@ -139,9 +139,7 @@ def read_csv(log: LogFile, reading: Reading, columns: CsvColumns) -> Iterator[pl
 
 def _header_problems(log: LogFile, header: list[str], columns: CsvColumns) -> list[Problem]:
     found = describe_header(header)
-    hint = None
-    if found == "no column names":
-        hint = "is the header line missing? put the column names on the first line"
+    hint = header_hint(log.head.line, header)
     return [
         Problem(
             log.shown_as, 1, 1, name, f"{'more than one' if name in header else 'no'} such column; found {found}", hint

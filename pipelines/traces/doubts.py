@@ -3,33 +3,52 @@
 import numpy as np
 import polars as pl
 
+from pipelines.traces.prefix_cache import block_mismatch
 from pipelines.traces.timestamps import NS_PER_S
 
 _DAY_S = 86_400
-_FEWEST_ROWS = 50
-"""Below this, a log is too short to say what is usual."""
+_FEWEST_ROWS, _FEWEST_TIES = 20, 4
+"""Requests below which a rate, or a share of ties, says nothing of what is usual."""
 
 _TIED_SHARE = 0.05
-_FAST_RPS, _FAST_WITHIN_S = 300, 60
-_SLOW_RPS, _SLOW_BEYOND_DAYS = 0.02, 30
-_LONG_DAYS = 366
-"""Logs of LLM serving that are public reach 70 requests a second over a week, and four months at one request in four seconds."""
+"""A clock of microseconds leaves fewer than a thousandth of requests tied at a thousand a second."""
+
+_FAST_RPS, _FAST_WITHIN_S = 20, 60
+"""Three hours at one request in five seconds or more, taken for a thousandth of it, look like this; so do some benchmarks."""
+
+_SLOW_RPS, _SLOW_BEYOND_DAYS, _LONG_DAYS = 0.05, 30, 366
+"""An hour or more at up to 50 requests a second, taken for a thousand times as long, looks like this. No public log does: they reach
+73 requests a second over a week (Azure 2024), and one request in four seconds over seven months (BurstGPT)."""
 
 
-def doubts(rows: pl.DataFrame, unsorted: int) -> list[str]:
-    """Sentences about the order, the unit and the ties of ``timestamp_ns``, sorted; none about a log without arrivals."""
+def doubts(rows: pl.DataFrame, unsorted: int, block_tokens: int | None = None) -> list[str]:
+    """Sentences about block hashes, and about the order and the unit of ``timestamp_ns``, sorted, where there are arrivals."""
+    found = block_doubts(rows, block_tokens) if block_tokens else []
     if "timestamp_ns" not in rows.columns:
-        return []
-    found = []
+        return found
     if unsorted:
         found.append(f"{_count(unsorted, 'row comes', 'rows come')} before the row above; the log was sorted by time")
     unit = unit_doubt(rows.height, int(rows["timestamp_ns"][-1]))
     if unit:
         found.append(unit)
-    ties = tie_doubt(rows["timestamp_ns"])
-    if ties:
-        found.append(ties)
     return found
+
+
+def block_doubts(rows: pl.DataFrame, block_tokens: int) -> list[str]:
+    """Whether requests have other numbers of block hashes than their prompts have blocks."""
+    wrong = misfits(rows, block_tokens)
+    if not wrong:
+        return []
+    return [
+        f"{wrong:,} of {rows.height:,} requests have a number of block hashes that does not fit prompts in blocks of "
+        f"{block_tokens} tokens: is the block size that of this log?"
+    ]
+
+
+def misfits(rows: pl.DataFrame, block_tokens: int) -> int:
+    """Requests whose hashes do not fit their prompt, of those that have any."""
+    has_any = rows["hash_ids"].list.len() > 0
+    return int((block_mismatch(rows["prompt_tokens"], rows["hash_ids"], block_tokens) & has_any).sum())
 
 
 def unit_doubt(requests: int, span_ns: int) -> str | None:
@@ -38,17 +57,17 @@ def unit_doubt(requests: int, span_ns: int) -> str | None:
     >>> unit_doubt(8819, 3_436_000_000)[:58]
     '8,819 requests within 3.436 s are 2,567 requests/s: is the'
     """
-    if requests < _FEWEST_ROWS or span_ns == 0:
+    if requests < 2 or span_ns == 0:
         return None
     span_s = span_ns / NS_PER_S
-    rate = requests / span_s
-    if rate >= _FAST_RPS and span_s < _FAST_WITHIN_S:
+    rate, is_long = requests / span_s, requests >= _FEWEST_ROWS
+    if is_long and rate >= _FAST_RPS and span_s < _FAST_WITHIN_S:
         return (
             f"{requests:,} requests within {span_s:.4g} s are {rate:,.0f} requests/s: is the unit of the timestamps right? "
             f"Read as a unit a thousand times longer (s where ms were read), they would be {rate / 1000:.3g} requests/s "
             f"over {_span(span_s * 1000)}"
         )
-    if span_s > _LONG_DAYS * _DAY_S or (rate < _SLOW_RPS and span_s > _SLOW_BEYOND_DAYS * _DAY_S):
+    if span_s > _LONG_DAYS * _DAY_S or (is_long and rate < _SLOW_RPS and span_s > _SLOW_BEYOND_DAYS * _DAY_S):
         return (
             f"{requests:,} requests over {_span(span_s)} are {rate:.3g} requests/s: is the unit of the timestamps right? "
             f"Read as a unit a thousand times shorter (ms where s were read), they would be {rate * 1000:.3g} requests/s "
@@ -63,7 +82,7 @@ def tie_doubt(timestamp_ns: pl.Series) -> str | None:
     >>> tie_doubt(pl.Series([0, 0, 1, 1, 1, 2] * 10).sort() * 10**9)[:55]
     '60 of 60 requests share their timestamp with another; t'
     """
-    if timestamp_ns.len() < _FEWEST_ROWS:
+    if timestamp_ns.len() < _FEWEST_TIES:
         return None
     same = timestamp_ns.diff() == 0
     if same.sum() < _TIED_SHARE * timestamp_ns.len():

@@ -68,6 +68,7 @@ REPEATED_HEADER = Kind(
     "repeated_header", "the header line again", "expected it once, at the top", f"were files joined? {_DROP}"
 )
 EMPTY_TOKENS = Kind("empty", "an empty token count", _TOKENS)
+MISSING_TOKENS = Kind("empty", "a token count that is missing or null", _TOKENS)
 NOT_A_NUMBER = Kind("not_a_number", "a token count that is not a number", _TOKENS)
 NOT_WHOLE = Kind("not_whole", "a token count that is not written as a whole number", _TOKENS)
 NEGATIVE_TOKENS = Kind("negative", "a negative token count", _TOKENS)
@@ -80,6 +81,9 @@ CACHED_WHOLE = Kind(
 )
 EMPTY_TIME = Kind("empty", "an empty timestamp", _TIME)
 NOT_A_TIME = Kind("not_a_time", "a timestamp that cannot be read", _TIME)
+NUMBER_FOR_TIME = Kind(
+    "not_a_time", "a number for a date with a time", _TIME, "is it in s, ms, us or ns? declare that as its unit"
+)
 MISSING_TIME = Kind(
     "empty", "a timestamp that is missing or null", "expected one: a request without it is not one at time 0"
 )
@@ -90,12 +94,6 @@ TIME_OUT_OF_RANGE = Kind(
 )
 ABOVE_CONTEXT = Kind(
     "above_context", "more prompt and output tokens than context_tokens", "expected requests that the model can serve"
-)
-WRONG_BLOCKS = Kind(
-    "wrong_blocks",
-    "a number of block hashes that does not fit the prompt",
-    "expected one hash per started block of tokens",
-    "is the block size that of this log's format?",
 )
 BATCHED = Kind(
     "batched",
@@ -180,8 +178,8 @@ class RowFaults:
             totals[fault.code] = totals.get(fault.code, 0) + count
         return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
-    def problems(self, file: str) -> list[Problem]:
-        """One problem per fault, placed at its first row, in the order of the file."""
+    def problems(self, file: str, *, with_hints: bool = True) -> list[Problem]:
+        """One problem per fault, placed at its first row, in the order of the file; hints are for logs of which some rows are right."""
         return [
             Problem(
                 file,
@@ -189,7 +187,7 @@ class RowFaults:
                 1,
                 fault.column,
                 f"{fault.kind.found} {count_and_rows(count, self.rows[fault])}; {fault.kind.expected}",
-                fault.kind.hint,
+                fault.kind.hint if with_hints or fault.kind.hint != _DROP else None,
             )
             for fault, count in sorted(self.counts.items(), key=lambda item: self.rows[item[0]][0])
         ]

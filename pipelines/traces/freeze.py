@@ -1,17 +1,19 @@
 """Freezing a cohort: its requests, the inputs table, and the fingerprint that every row computed from it carries."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import polars as pl
 
 from pipelines.declarations import Cohort, DeclarationProblems, Input, Problem
+from pipelines.declarations.documents import read_documents
 from pipelines.frames.canonical import digest
 from pipelines.frames.frozen import FrozenCohort
 from pipelines.frames.inputs import Inputs, inputs_json
 from pipelines.traces.edges import bucket_edges, empty_buckets
-from pipelines.traces.log import Log, LogOptions, read_log
-from pipelines.traces.requests import CohortRequests, CutProblem, of_classes, of_log, requests_sha256
+from pipelines.traces.fitting import Misfit, declared_in_vain
+from pipelines.traces.log import LogOptions, read_log
+from pipelines.traces.requests import CohortRequests, CutError, of_classes, of_log, requests_sha256
 from pipelines.traces.workload import duration_s, rounded_ratio
 
 FEWEST_REQUESTS = 3
@@ -26,50 +28,25 @@ def read_cohort_requests(cohort: Cohort, *, shown_as: str | None = None) -> Coho
     file = cohort.trace.file
     log = read_log(file, LogOptions.of(cohort.trace), shown_as=shown_as)
     name = shown_as or str(file)
-    problems = [Problem(name, 1, 1, "", found, hint) for found, hint in _not_in_the_log(cohort, log)]
-    if problems:
-        raise DeclarationProblems(problems)
+    in_vain = list(declared_in_vain(cohort, cohort.trace, log))
+    if in_vain:
+        raise _placed(cohort, in_vain)
     try:
         requests = of_log(log, cohort)
-    except CutProblem as cut:
-        raise DeclarationProblems(
-            [Problem(str(cohort.directory / "cohort.yaml"), 1, 1, cut.path, cut.message, None)]
-        ) from None
+    except CutError as cut:
+        raise _placed(cohort, [cut.misfit]) from None
     if cohort.kind == "open":
         _check_arrivals(requests.requests, name)
     return requests
 
 
-def _not_in_the_log(cohort: Cohort, log: Log) -> Iterator[tuple[str, str | None]]:
-    """What a cohort declares of a log that this one does not have, and a hint: an option would be accepted and ignored."""
-    trace = cohort.trace
-    assert trace is not None
-    if cohort.kind == "open" and not log.is_timed:
-        yield (
-            "a log without arrivals; expected timestamps, or requests.arrivals in the cohort: a rate or a concurrency",
-            None,
-        )
-    if cohort.prefix_cache is not None and log.block_tokens is None:
-        hint = "declare service.prefill.prefix_hit_ratio instead"
-        yield f"no block hashes in a log of the format {log.format}; expected them, for requests.prefix_cache", hint
-    if "cached_prompt_tokens" in log.rows.columns and _hit_ratio_declared(cohort):
-        twice = "hits would count twice"
-        yield (
-            f"cached prompt tokens in the log beside service.prefill.prefix_hit_ratio; expected one of them: {twice}",
-            None,
-        )
-    turns = trace.turn_time_ns is not None or trace.turn_time_per_output_token_ns is not None
-    if turns and "place_turns" not in {step for step, _ in log.steps}:
-        yield "no delays between turns in the log; expected some, for requests.trace.turn_time", "leave turn_time out"
-    if trace.lengths is not None and "expand" not in {step for step, _ in log.steps}:
-        yield "a log of requests, not of rates; expected no requests.trace.lengths beside it", "leave lengths out"
-    for field in cohort.slice.where:
-        if field not in log.rows.columns:
-            yield f"no {field} in a log of the format {log.format}; expected it, for requests.slice.where", None
-
-
-def _hit_ratio_declared(cohort: Cohort) -> bool:
-    return any(row.path == "service.prefill.prefix_hit_ratio" and row.value for row in cohort.inputs)
+def _placed(cohort: Cohort, misfits: Iterable[Misfit]) -> DeclarationProblems:
+    """Misfits as problems of the cohort's file, each where it is declared."""
+    documents, _ = read_documents(cohort.file, "a cohort") if cohort.file is not None else ([], [])
+    if not documents:
+        file = str(cohort.file or cohort.directory)
+        return DeclarationProblems(Problem(file, 1, 1, one.path, one.message, one.hint) for one in misfits)
+    return DeclarationProblems(documents[0].problem(one.path, one.message, one.hint, on="key") for one in misfits)
 
 
 def _check_arrivals(requests: pl.DataFrame, name: str) -> None:
@@ -77,7 +54,7 @@ def _check_arrivals(requests: pl.DataFrame, name: str) -> None:
     found = None
     if requests.height < FEWEST_REQUESTS:
         count = "a single request has" if requests.height == 1 else f"{requests.height} requests have"
-        found = f"{count} arrivals without variation; expected {FEWEST_REQUESTS} requests or more"
+        found = f"{count} no variation of their arrivals; expected {FEWEST_REQUESTS} requests or more, in the log and in its slice"
     elif requests["arrival_ns"][-1] == 0:
         found = f"{requests.height} requests that all arrive at one instant; expected different times, so that there is a rate"
     if found:

@@ -3,7 +3,7 @@
 import csv
 import re
 
-_NAMES_SHOWN = 8
+_NAMES_SHOWN, _DELIMITERS_AT_LEAST = 8, 2
 _COLUMN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.()/-]{0,39}( [A-Za-z0-9_.()/-]{1,20}){0,3}")
 _LOOKS_LIKE_DATA = re.compile(r"\s*|[^A-Za-z]*[0-9].*", re.DOTALL)
 
@@ -27,3 +27,14 @@ def describe_header(names: list[str]) -> str:
     shown = [name if _COLUMN_NAME.fullmatch(name) else "(another name)" for name in names[:_NAMES_SHOWN]]
     more = len(names) - len(shown)
     return f"the columns {', '.join(shown)}{f' and {more} more' if more else ''}"
+
+
+def header_hint(line: str, names: list[str]) -> str | None:
+    """What may be wrong with a first line that does not name the columns that were looked for."""
+    if "," not in line:
+        for delimiter, called in (("\t", "tabs"), (";", "semicolons"), ("|", "vertical bars")):
+            if line.count(delimiter) >= _DELIMITERS_AT_LEAST:
+                return f"are the fields separated by {called}? expected commas"
+    if describe_header(names) == "no column names" and "," in line:
+        return "is the header line missing? put the column names on the first line"
+    return None

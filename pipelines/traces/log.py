@@ -1,5 +1,6 @@
 """A request log, read: its rows in order of arrival, what was invalid in it, and what is doubtful about it."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,9 +12,9 @@ from pipelines.declarations.problems import DeclarationProblems, Problem
 from pipelines.declarations.typed import OnInvalid, TraceSource
 from pipelines.traces import faults
 from pipelines.traces.csv_format import CsvFormat
-from pipelines.traces.doubts import doubts
+from pipelines.traces.doubts import doubts, tie_doubt
 from pipelines.traces.faults import Fault, RowFaults
-from pipelines.traces.header import describe_header
+from pipelines.traces.header import describe_header, header_hint
 from pipelines.traces.log_file import LogFile
 from pipelines.traces.registry import FORMATS
 from pipelines.traces.trace_format import Reading, ReadOptions, TraceFormat
@@ -22,6 +23,7 @@ _SETTLED_AFTER_NS = 2 * 10**9
 """A file that changed more recently may change again without a new modification time, so it is not remembered."""
 
 _LONGEST_SPAN_NS = 2**62
+_WORD = re.compile(r"[A-Za-z_.]+")
 
 Progress = Callable[[int], None]
 """Hears how many rows were read so far."""
@@ -41,6 +43,8 @@ class Log:
     invalid: RowFaults
     steps: tuple[tuple[str, str], ...] = ()
     warnings: tuple[str, ...] = ()
+    ties: str | None = None
+    """What is doubtful about requests that share their timestamp: said unless they are spread, or arrivals are declared."""
 
     @property
     def is_timed(self) -> bool:
@@ -122,12 +126,13 @@ def chosen_format(file: LogFile, name: str | None) -> TraceFormat:
     for one in FORMATS.values():
         if one.detect(file.head):
             return one
-    hint = _delimiter_hint(file) or _nearest_hint(file)
+    is_json = file.head.line.startswith(("{", "["))
+    hint = (None if is_json else header_hint(file.head.line, list(file.head.names))) or _nearest_hint(file)
     raise file.refused(f"the format is not recognised from {_beginning(file)}; known formats: {_known()}", hint)
 
 
 def _known() -> str:
-    return f"{', '.join(FORMATS)} (with columns declared)"
+    return f"{', '.join(FORMATS)}: any other, with its columns named"
 
 
 def _beginning(file: LogFile) -> str:
@@ -135,13 +140,18 @@ def _beginning(file: LogFile) -> str:
         return "the columns of the Parquet file"
     if file.head.is_document:
         return "the JSON document"
-    if file.head.record is not None:
-        return "the first record"
+    if file.head.record is not None or file.head.line.startswith("["):
+        fields = list(file.head.record or ())
+        return f"the first record, which has {describe_header(fields).replace('columns', 'fields').replace('column', 'field')}"
     return f"the first line, which has {describe_header(list(file.head.names))}"
 
 
 def _nearest_hint(file: LogFile) -> str | None:
-    """The CSV format of which the header has at least half of the columns, and those that it lacks."""
+    """The format that comes nearest, by the columns or fields that it shares with the file."""
+    if file.head.record is not None:
+        return _nearest_record_hint(set(file.head.record))
+    if file.head.line.startswith("["):
+        return "a JSON array? expected one object a line: jq -c '.[]' writes it so"
     found = {name.casefold() for name in file.head.names}
     lacking = [
         (one, [name for name in one.required if name.casefold() not in found])
@@ -155,15 +165,13 @@ def _nearest_hint(file: LogFile) -> str | None:
     return f"{nearest.name} comes nearest; it has {', '.join(wanted)} beside those, in this spelling"
 
 
-def _delimiter_hint(file: LogFile) -> str | None:
-    line = file.head.line
-    if file.head.record is None and "," not in line:
-        for delimiter, name in (("\t", "tabs"), (";", "semicolons"), ("|", "vertical bars")):
-            if line.count(delimiter) >= 2:
-                return f"are the fields separated by {name}? expected commas"
-    if describe_header(list(file.head.names)) == "no column names" and "," in line:
-        return "is the header line missing? put the column names on the first line"
-    return None
+def _nearest_record_hint(fields: set[str]) -> str | None:
+    """The format of records whose description names most of ``fields``, two at least."""
+    named = {
+        one.name: len(fields & set(_WORD.findall(one.expects))) for one in FORMATS.values() if "JSON" in one.expects
+    }
+    nearest = max(named, key=lambda name: named[name])
+    return f"{nearest} comes nearest: {FORMATS[nearest].expects}" if named[nearest] >= 2 else None
 
 
 def read_as(file: LogFile, chosen: TraceFormat, options: LogOptions, progress: Progress | None = None) -> Log:
@@ -172,14 +180,14 @@ def read_as(file: LogFile, chosen: TraceFormat, options: LogOptions, progress: P
     reading = Reading(options.reading)
     parts: list[pl.DataFrame] = []
     kept = 0
-    for part in _checked(chosen.read(file, reading), chosen, options, reading):
+    for part in _checked(chosen.read(file, reading), options, reading):
         parts.append(part)
         kept += part.height
         if progress is not None:
             progress(kept + reading.faults.total)
     problems = _clock_problems(file, reading)
     if options.on_invalid == "reject" or not kept:
-        problems += reading.faults.problems(file.shown_as)
+        problems += reading.faults.problems(file.shown_as, with_hints=options.on_invalid == "reject")
     if not kept and (options.on_invalid == "drop" or not problems):
         invalid = f", all {reading.faults.total} rows are invalid" if reading.faults else ""
         message = f"no requests{invalid}; expected a request log with rows"
@@ -187,17 +195,18 @@ def read_as(file: LogFile, chosen: TraceFormat, options: LogOptions, progress: P
     if problems:
         raise DeclarationProblems(problems)
     rows, unsorted = _in_order(file, pl.concat(parts).rechunk())
-    warnings = (*reading.notes, *doubts(rows, unsorted))
-    return Log(rows, chosen.name, chosen.block_tokens, reading.faults, tuple(reading.steps), warnings)
+    block_tokens = chosen.block_tokens
+    if block_tokens and not rows["hash_ids"].list.len().max():  # such a log may leave its hashes out
+        rows, block_tokens = rows.drop("hash_ids"), None
+    rows = rows.drop(name for name in rows.columns if rows[name].null_count() == rows.height)  # what no row says
+    warnings = (*reading.notes, *doubts(rows, unsorted, block_tokens))
+    ties = tie_doubt(rows["timestamp_ns"]) if "timestamp_ns" in rows.columns else None
+    return Log(rows, chosen.name, block_tokens, reading.faults, tuple(reading.steps), warnings, ties)
 
 
-def _checked(
-    parts: Iterator[pl.DataFrame], chosen: TraceFormat, options: LogOptions, reading: Reading
-) -> Iterator[pl.DataFrame]:
+def _checked(parts: Iterator[pl.DataFrame], options: LogOptions, reading: Reading) -> Iterator[pl.DataFrame]:
     """The frames of a format without the rows that no cohort can hold, token counts in 32 bits."""
     limits = [(Fault(faults.ABOVE_CONTEXT), _above(options.context_tokens))] if options.context_tokens else []
-    if chosen.block_tokens:
-        limits.append((Fault(faults.WRONG_BLOCKS, "hash_ids", "hash_ids"), _wrong_blocks(chosen.block_tokens)))
     for part in parts:
         tests = (
             [*limits, (Fault(faults.CACHED_WHOLE, "cached_prompt_tokens"), _cached_above())]
@@ -215,12 +224,6 @@ def _checked(
 
 def _above(context_tokens: int) -> pl.Expr:
     return pl.col("prompt_tokens") + pl.col("output_tokens") > context_tokens
-
-
-def _wrong_blocks(block_tokens: int) -> pl.Expr:
-    """Rows whose hashes are not one per started block of the prompt; rows without any hash say nothing of their blocks."""
-    blocks = pl.col("hash_ids").list.len().cast(pl.Int64)
-    return (blocks > 0) & (blocks != (pl.col("prompt_tokens") + (block_tokens - 1)) // block_tokens)
 
 
 def _cached_above() -> pl.Expr:

@@ -9,8 +9,11 @@ from fractions import Fraction
 
 import polars as pl
 
+from pipelines.declarations.problems import show
 from pipelines.declarations.typed import Classes, Cohort, PrefixCache, Slice
 from pipelines.frames.requests import Requests
+from pipelines.traces.doubts import tick_ns
+from pipelines.traces.fitting import Misfit
 from pipelines.traces.log import Log
 from pipelines.traces.prefix_cache import cached_prompt_tokens
 from pipelines.traces.timestamps import NS_PER_S
@@ -18,17 +21,17 @@ from pipelines.traces.timestamps import NS_PER_S
 _DIGEST_TAG = b"phaseledger requests v2\n"
 _ROWS_PER_UPDATE = 1 << 20
 _LONGEST_SPAN_NS = 2**62
+_VALUES_LISTED = 5
 
 TIME = pl.col("timestamp_ns")
 
 
-class CutProblem(Exception):  # noqa: N818 - something a cohort declares, not an error of ours
+class CutError(Exception):
     """Raised where a declared step leaves no requests, or times that cannot be told."""
 
-    def __init__(self, path: str, message: str) -> None:
-        super().__init__(message)
-        self.path = path
-        self.message = message
+    def __init__(self, misfit: Misfit) -> None:
+        super().__init__(misfit.message)
+        self.misfit = misfit
 
 
 @dataclass(frozen=True)
@@ -54,30 +57,49 @@ class CohortRequests:
 
 
 def of_log(log: Log, cohort: Cohort) -> CohortRequests:
-    """The requests that ``cohort`` makes of its log; :class:`CutProblem` if a step leaves none."""
+    """The requests that ``cohort`` makes of its log; :class:`CutError` if a step leaves none."""
     assert cohort.trace is not None
     rows, steps = log.rows, [Step(step, detail, log.rows.height) for step, detail in log.steps]
     if not log.is_timed:
         rows = rows.with_columns(timestamp_ns=pl.lit(0, pl.Int64))
     for step, detail, change in (*_spreading(cohort.trace.spread_ties_ns), *_cuts(cohort.slice)):
-        rows = change(rows)
+        uncut, rows = rows, change(rows)
         steps.append(Step(step, detail, rows.height))
         if rows.is_empty():
-            before = steps[-2].requests if len(steps) > 1 else log.rows.height
-            raise CutProblem(
-                f"requests.slice.{step}", f"leaves none of {before} requests ({detail}); expected some to remain"
-            )
+            found = f"leaves none of {uncut.height} requests ({detail}); expected some to remain"
+            raise CutError(Misfit(f"requests.slice.{step}", found, _what_there_is(uncut, step, cohort.slice)))
     rows = rows.with_columns(_cached(rows, log, cohort.prefix_cache).alias("cached_prompt_tokens"))
     if cohort.slice.repeat * (int(rows["timestamp_ns"][-1]) + 1) / cohort.slice.scale_rate >= _LONGEST_SPAN_NS:
-        raise CutProblem("requests.slice", "makes a log of more than 146 years; expected a shorter one")
+        raise CutError(Misfit("requests.slice", "makes a log of more than 146 years; expected a shorter one"))
     for step, detail, change in _growth(cohort.slice):
         rows = change(rows)
         steps.append(Step(step, detail, rows.height))
     requests = requests_frame(rows, is_open=cohort.kind == "open")
     block_tokens = log.block_tokens if cohort.prefix_cache else None
+    warnings = (*log.warnings, *_choices_doubted(log, cohort))
     return CohortRequests(
-        requests, log.format, log.rows_read, log.invalid.by_code(), tuple(steps), log.warnings, block_tokens
+        requests, log.format, log.rows_read, log.invalid.by_code(), tuple(steps), warnings, block_tokens
     )
+
+
+def _choices_doubted(log: Log, cohort: Cohort) -> list[str]:
+    """What is doubtful about a log in the light of what the cohort declares of it."""
+    found, spread = [], cohort.trace.spread_ties_ns if cohort.trace else None
+    if cohort.kind == "open" and log.ties and spread is None:
+        found.append(log.ties)
+    if spread is not None:
+        tick = tick_ns(log.rows["timestamp_ns"].unique(maintain_order=True))
+        if spread > tick:
+            found.append(
+                f"spread_ties of {_seconds(spread)} is longer than the {_seconds(tick)} between timestamps: requests of one are "
+                "placed among those of the next"
+            )
+    cache = cohort.prefix_cache
+    if cache is not None and cache.capacity_tokens is not None and cache.capacity_tokens < (log.block_tokens or 0):
+        found.append(
+            f"prefix_cache.capacity of {cache.capacity_tokens} tokens holds no block of {log.block_tokens}: nothing hits"
+        )
+    return found
 
 
 def plain_requests(log: Log) -> pl.DataFrame:
@@ -205,6 +227,20 @@ def _growth(cut: Slice) -> list[_Change]:
         scale = cut.scale_rate
         steps.append(("scale_rate", f"gaps divided by {float(scale):.12g}", lambda rows: _scaled(rows, scale)))
     return steps
+
+
+def _what_there_is(rows: pl.DataFrame, step: str, cut: Slice) -> str:
+    """What a step could have left."""
+    if step == "window":
+        return f"the requests come from {_seconds(int(rows['timestamp_ns'][0]))} to {_seconds(int(rows['timestamp_ns'][-1]))}"
+    if step == "prompt_tokens":
+        shortest, longest = rows.select(low=pl.col("prompt_tokens").min(), high=pl.col("prompt_tokens").max()).row(0)
+        return f"prompts have {shortest} to {longest} tokens"
+    listed = []
+    for field in cut.where:
+        values = rows[field].drop_nulls().value_counts(sort=True)[field].head(_VALUES_LISTED).to_list()
+        listed.append(f"{field} is {' or '.join(map(show, values))}")
+    return f"most often {'; '.join(listed)}"
 
 
 def _between(value: pl.Expr, low: int | None, high: int | None) -> list[pl.Expr]:

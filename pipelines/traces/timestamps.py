@@ -20,10 +20,10 @@ LATEST_NS = 7_258_118_400 * NS_PER_S
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _TIMESTAMP = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})(?P<separator>[ T])"
-    r"(?P<h>[01][0-9]|2[0-3]):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9])(?:\.(?P<fraction>[0-9]{1,9}))?"
-    r"(?P<offset>Z|[+-](?:[01][0-9]|2[0-3]):?[0-5][0-9])?"
+    r"(?P<h>[01][0-9]|2[0-3]):(?P<m>[0-5][0-9]):(?P<s>[0-5][0-9])(?:\.(?P<fraction>[0-9]+))?"
+    r"(?P<offset>Z|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?"
 )
-_CLOCK_CHARACTERS = 19
+_CLOCK_CHARACTERS, _NS_DIGITS = 19, 9
 _CLOCK_PATTERN = (
     r"^(19[7-9][0-9]|2[01][0-9]{{2}})-[0-9]{{2}}-[0-9]{{2}}{separator}([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$"
 )
@@ -55,9 +55,9 @@ def parse_timestamp(text: str) -> Instant | Kind:
     found = _TIMESTAMP.fullmatch(text)
     day = _day_number(found["date"]) if found else None
     if found is None or day is None:
-        return faults.NOT_A_TIME
+        return faults.NUMBER_FOR_TIME if _NUMBER.fullmatch(text) else faults.NOT_A_TIME
     offset = found["offset"] or ""
-    fraction = int((found["fraction"] or "").ljust(9, "0"))
+    fraction = int((found["fraction"] or "")[:9].ljust(9, "0"))
     seconds = day * 86_400 + int(found["h"]) * 3_600 + int(found["m"]) * 60 + int(found["s"])
     if not 0 <= seconds * NS_PER_S < LATEST_NS:
         return faults.TIME_OUT_OF_RANGE
@@ -67,12 +67,12 @@ def parse_timestamp(text: str) -> Instant | Kind:
 def offset_s(text: str) -> int:
     """Seconds that a clock with the UTC offset ``text`` is ahead of UTC.
 
-    >>> offset_s("+05:30"), offset_s("-0100"), offset_s("Z")
-    (19800, -3600, 0)
+    >>> offset_s("+05:30"), offset_s("-0100"), offset_s("+02"), offset_s("Z")
+    (19800, -3600, 7200, 0)
     """
     if not text or text == "Z":
         return 0
-    shift = int(text[1:3]) * 3_600 + int(text[-2:]) * 60
+    shift = int(text[1:3]) * 3_600 + (int(text[-2:]) * 60 if len(text) > len("+00") else 0)
     return -shift if text[0] == "-" else shift
 
 
@@ -128,9 +128,10 @@ def quick_datetimes(texts: pl.Series) -> QuickTimes | None:
         return None
     offset, separator = samples[0]["offset"] or "", samples[0]["separator"]
     digits = {len(sample["fraction"]) for sample in samples if sample["fraction"]}
+    fixed = digits.pop() if len(digits) == 1 and max(digits) <= _NS_DIGITS else None
     clock_s, clock_fits = _clocks(texts.str.slice(0, _CLOCK_CHARACTERS), separator)
     rest = texts.str.slice(_CLOCK_CHARACTERS)
-    fraction_ns, rest_fits = _fractions(rest, re.escape(offset), digits.pop() if len(digits) == 1 else None)
+    fraction_ns, rest_fits = _fractions(rest, re.escape(offset), fixed)
     ns = (clock_s - offset_s(offset)) * NS_PER_S + fraction_ns
     return QuickTimes(pl.lit(ns), pl.lit(clock_fits & rest_fits), bool(offset))
 
@@ -151,12 +152,12 @@ def _clocks(texts: pl.Series, separator: str) -> tuple[pl.Series, pl.Series]:
 def _fractions(rest: pl.Series, offset: str, digits: int | None) -> tuple[pl.Series, pl.Series]:
     """Nanoseconds of what follows the clock, and which texts are a fraction of ``digits`` (None: any number) or none, and ``offset``."""
     text = pl.col("rest")
-    written = "1,9" if digits is None else str(digits)
+    written = "1," if digits is None else str(digits)
     fits = text.str.contains(rf"^(\.[0-9]{{{written}}})?{offset}$")
     if digits is None:
-        ns = text.str.extract(r"^\.([0-9]+)").str.pad_end(9, "0").cast(pl.Int64, strict=False)
+        ns = text.str.extract(r"^\.([0-9]{1,9})").str.pad_end(_NS_DIGITS, "0").cast(pl.Int64, strict=False)
     else:
-        ns = text.str.slice(1, digits).cast(pl.Int64, strict=False) * 10 ** (9 - digits)
+        ns = text.str.slice(1, digits).cast(pl.Int64, strict=False) * 10 ** (_NS_DIGITS - digits)
     has_fraction = text.str.starts_with(".")
     read = rest.to_frame("rest").select(
         ns=pl.when(has_fraction).then(ns).otherwise(0).fill_null(0), fits=fits.fill_null(value=False)

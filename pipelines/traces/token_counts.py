@@ -40,7 +40,7 @@ def token_count(value: object, *, least: int = 1) -> int | Kind:
     if isinstance(value, str):
         return count_of_text(value.strip(), least=least)
     if value is None:
-        return faults.EMPTY_TOKENS
+        return faults.MISSING_TOKENS
     if isinstance(value, bool) or not isinstance(value, int | float):
         return faults.NOT_A_NUMBER
     if isinstance(value, float) and not value.is_integer():

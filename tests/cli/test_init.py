@@ -116,7 +116,7 @@ def test_no_peak_is_written(here: Path) -> None:
     assert not any("peak" in row.path for row in load_cohort(here / "my-chat").inputs)
 
 
-def test_the_log_is_referred_to_where_it_lies_beside_or_below(here: Path) -> None:
+def test_the_log_is_referred_to_where_it_is(here: Path) -> None:
     assert init("my-chat", "--trace", "log.csv", *BY_HAND).exit_code == 0
     assert declared("my-chat")["requests"]["trace"]["file"] == "../log.csv"
     (here / "own").mkdir()
@@ -124,12 +124,14 @@ def test_the_log_is_referred_to_where_it_lies_beside_or_below(here: Path) -> Non
     assert init("own", "--trace", str(here / "own" / "log.csv"), *BY_HAND).exit_code == 0
     assert declared("own")["requests"]["trace"]["file"] == "log.csv"
     assert sorted(path.name for path in (here / "own").iterdir()) == ["cohort.yaml", "log.csv"]
+    assert init("deep/er", "--trace", "log.csv", *BY_HAND).exit_code == 0
+    assert declared("deep/er")["requests"]["trace"]["file"] == "../../log.csv"
 
 
-def test_a_log_from_elsewhere_is_copied_without_its_invalid_rows(here: Path) -> None:
+def test_a_log_is_copied_where_that_is_wanted_without_its_invalid_rows(here: Path) -> None:
     with (here / "log.csv").open("a") as log:
         log.write("2023-11-16 18:18:00,5,0\n")
-    assert init("deep/er/my-chat", "--trace", "log.csv", *BY_HAND).exit_code == 0
+    assert init("deep/er/my-chat", "--trace", "log.csv", "--copy", *BY_HAND).exit_code == 0
     said = declared("deep/er/my-chat")["requests"]["trace"]
     assert (said["file"], said["format"], "on_invalid" in said) == ("requests.csv", "phaseledger", False)
     requests = read_cohort_requests(load_cohort(here / "deep" / "er" / "my-chat")).requests
@@ -180,22 +182,21 @@ def test_a_log_without_arrivals_gets_an_assumed_rate(here: Path) -> None:
     assert read_cohort_requests(load_cohort(here / "lengths")).requests.height == 2
 
 
-@pytest.mark.parametrize("directory", ["beside", "far/away"])
-def test_a_log_of_rates_needs_its_lengths(directory: str, here: Path) -> None:
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_log_of_rates_needs_its_lengths(copied: bool, here: Path) -> None:
     (here / "rates.csv").write_text("0,0.5,1.0,Gamma,1.0,2.0\n600,0.1,1.0,Gamma,1.0,10.0\n")
     lengths = {"0": {"input_tokens": "{100: 0.5, 300: 0.5}", "output_tokens": "{20: 1.0}"}}
     (here / "dataset.json").write_text(json.dumps(lengths))
-    refused = init(directory, "--trace", "rates.csv", *BY_HAND)
+    options = ["--trace", "rates.csv", *(["--copy"] if copied else []), *BY_HAND]
+    refused = init("rates", *options)
     assert refused.exit_code == 2
     assert "rates.csv:1:1: a log of rates, not of requests; expected requests, or --lengths" in refused.stderr
-    assert init(directory, "--trace", "rates.csv", "--lengths", "dataset.json", *BY_HAND).exit_code == 0
-    said = declared(directory)["requests"]["trace"]
+    assert init("rates", *options, "--lengths", "dataset.json").exit_code == 0
+    said = declared("rates")["requests"]["trace"]
     near = {"file": "../rates.csv", "format": "servegen", "lengths": "../dataset.json"}
     far = {"file": "requests.csv", "format": "phaseledger"}
-    assert {key: said[key] for key in ("file", "format", "lengths") if key in said} == (
-        near if directory == "beside" else far
-    )
-    assert read_cohort_requests(load_cohort(here / directory)).requests.height == 360
+    assert {key: said[key] for key in ("file", "format", "lengths") if key in said} == (far if copied else near)
+    assert read_cohort_requests(load_cohort(here / "rates")).requests.height == 360
 
 
 def test_what_was_said_of_the_log_is_declared(here: Path) -> None:

@@ -246,7 +246,7 @@ def test_a_file_that_is_no_log_is_told(
 )
 def test_a_file_of_no_known_format_is_told_what_may_be_meant(first: str, hint: str, log_file: Write) -> None:
     (line,) = told(log_file(f"{first}\n{GOOD}\n"), None)
-    assert line.endswith(f"generic (with columns declared) (hint: {hint})")
+    assert line.endswith(f"generic: any other, with its columns named (hint: {hint})")
 
 
 def test_a_missing_file_and_a_directory_are_told(tmp_path: Path) -> None:

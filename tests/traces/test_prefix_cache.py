@@ -202,16 +202,18 @@ class TestRefusals:
 
 
 class TestMismatch:
-    def test_the_last_block_may_be_filled_or_not(self) -> None:
+    def test_the_last_block_may_be_filled_or_not_and_have_an_id_or_not(self) -> None:
         prompts = [1, 15, 16, 17, 32, 33]
         right = [1, 1, 1, 2, 2, 3]
+        whole = [0, 0, 1, 1, 2, 2]
 
         def mismatches(counts: list[int]) -> list[bool]:
             return block_mismatch(pl.Series(prompts), lists_of([[7] * count for count in counts]), 16).to_list()
 
         assert mismatches(right) == [False] * 6
         assert mismatches([count + 1 for count in right]) == [True] * 6
-        assert mismatches([count - 1 for count in right]) == [True] * 6
+        assert mismatches(whole) == [False] * 6
+        assert mismatches([max(0, count - 1) for count in whole]) == [False, False, True, True, True, True]
 
     def test_nulls_are_mismatches(self) -> None:
         found = block_mismatch(pl.Series([1, None, None, 1]), lists_of([None, [1], None, [1]]), 16)  # type: ignore[list-item]
@@ -220,7 +222,7 @@ class TestMismatch:
     def test_the_longest_prompt_of_32_bits(self) -> None:
         prompts = pl.Series([2**31 - 1], dtype=pl.Int32)
         assert block_mismatch(prompts, lists_of([[1]]), 2**31 - 1).to_list() == [False]
-        assert block_mismatch(prompts, lists_of([[1]]), 2**31 - 2).to_list() == [True]
+        assert block_mismatch(prompts, lists_of([[1]]), 2**30 - 1).to_list() == [True]
 
 
 def plain_cached_prompt_tokens(
@@ -343,7 +345,7 @@ class TestLaws:
     def test_only_the_number_of_blocks_decides_on_a_mismatch(self, log: tuple[list[int], Ids, int]) -> None:
         prompts, ids, block = log
         found = block_mismatch(pl.Series(prompts, dtype=pl.Int32), lists_of(ids), block)
-        assert found.to_list() == [not blocks for blocks in ids]
+        assert found.to_list() == [not blocks and p >= block for p, blocks in zip(prompts, ids, strict=True)]
 
 
 class Mooncake:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipelines.declarations.typed import Classes, Cohort, Input, PrefixCache, RequestClass, Slice, TraceSource
 from pipelines.traces.faults import RowFaults
 from pipelines.traces.log import Log
-from pipelines.traces.requests import CohortRequests, CutProblem, of_classes, of_log, requests_frame, requests_sha256
+from pipelines.traces.requests import CohortRequests, CutError, of_classes, of_log, requests_frame, requests_sha256
 
 NS = 10**9
 COHORT = Cohort(
@@ -93,10 +93,18 @@ def test_groups_are_chosen_by_any_of_the_values_of_every_field() -> None:
     assert found.steps[0].detail == "model is a or b; priority is 0"
 
 
-def test_a_field_that_the_log_does_not_have_leaves_nothing() -> None:
-    with pytest.raises(CutProblem, match=r"leaves none of 10 requests \(adapter is x\)") as problem:
-        cut(TEN, where={"adapter": ("x",)})
-    assert problem.value.path == "requests.slice.where"
+def test_a_cut_that_leaves_nothing_says_what_there_is() -> None:
+    log = log_of(*((i, 5 + i, 1) for i in range(4)), model=["b", "a", "b", None])
+    for fields, step, message, hint in (
+        ({"where": {"model": ("x",)}}, "where", "none of 4 requests (model is x)", 'most often model is "b" or "a"'),
+        ({"window_ns": (9 * NS, None)}, "window", "none of 4 requests (from 9 s)", "the requests come from 0 s to 3 s"),
+        ({"prompt_tokens": (9, None)}, "prompt_tokens", "none of 4", "prompts have 5 to 8 tokens"),
+    ):
+        with pytest.raises(CutError) as problem:
+            cut(log, **fields)
+        assert problem.value.misfit.path == f"requests.slice.{step}"
+        assert message in problem.value.misfit.message
+        assert problem.value.misfit.hint == hint
 
 
 def test_steps_are_taken_in_order_and_counted() -> None:
@@ -129,7 +137,7 @@ def test_a_scaled_week_is_exact() -> None:
 
 
 def test_what_would_last_longer_than_can_be_counted_is_refused() -> None:
-    with pytest.raises(CutProblem, match="more than 146 years"):
+    with pytest.raises(CutError, match="more than 146 years"):
         cut(log_of((0, 1, 1), (604_800, 2, 1)), repeat=1000, scale_rate=Fraction("0.001"))
 
 

@@ -1,18 +1,21 @@
-"""OpenTelemetry spans of generative AI as JSON lines: what the OTLP file exporter writes, or one span of an SDK a line.
+"""OpenTelemetry spans of generative AI as JSON: what exporters write to a file, a record a line, or one document over many lines.
 
 A request is a span of an inference: its ``gen_ai.operation.name`` is chat, text_completion or generate_content. Before version 1.27 the
 semantic conventions had no operation name, and vLLM writes none to this day: a span without one is an inference if it has both token
-counts of that time, ``gen_ai.usage.prompt_tokens`` and ``completion_tokens``. All other spans (tools, agents, embeddings, HTTP) are
-counted, but are no rows: an agent's span repeats the tokens of the inferences within it. Prompts, ids and names of spans stay behind.
+counts and names no agent or tool. All other spans (tools, agents, embeddings, HTTP) are counted, but are no rows: an agent's span repeats
+the tokens of the inferences within it. So are records of metrics and logs, which a collector may write to the same file. Prompts, ids and
+names of spans stay behind.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from pipelines.traces import faults
+from pipelines.traces.faults import Fault
+from pipelines.traces.formats.otel_spans import SDK_START, STARTS, LeftOut, Span, has_spans, spans_of
 from pipelines.traces.jsonl import (
     InvalidRow,
     Record,
@@ -46,129 +49,122 @@ _CACHED = (
 )
 """Spellings of the convention and, below it, of instrumentations that came before it. The convention's input tokens include them."""
 
+_NO_INFERENCE = ("gen_ai.agent.name", "gen_ai.tool.name", "agent_name")
+"""Spans of agents and tools that name no operation; the last is that of Pydantic AI, whose spans of an agent sum up those within."""
+
 _ERROR = "error.type"
-_READ = frozenset({_OPERATION, _MODEL, *_PROMPT, *_OUTPUT, *_CACHED, _ERROR})
-_FAILED = (2, "2", "ERROR", "STATUS_CODE_ERROR", "StatusCode.ERROR")
+_READ = frozenset({_OPERATION, _MODEL, *_PROMPT, *_OUTPUT, *_CACHED, *_NO_INFERENCE, _ERROR})
 _COLUMNS = ("cached_prompt_tokens", "model")
-_OTLP, _OTLP_START = "resourceSpans", "startTimeUnixNano"
-_SDK_FIELDS = {"name", "context", "start_time", "attributes"}
 
 
 @dataclass(frozen=True)
 class OtelGenAi:
-    """Logs of spans; ``row`` is the line on which a span stands, and a line may hold many."""
+    """Logs of spans; ``row`` is the line on which a span stands, of which a line may hold many, or its place in a document, from 1."""
 
     name: str = "otel-genai"
-    expects: str = "JSONL with resourceSpans, or one span a line with name, context, start_time and attributes"
+    expects: str = "JSON or JSONL with resourceSpans, or one span a line with its start and attributes"
     block_tokens: int | None = None
 
     def detect(self, head: Head) -> bool:
-        """Whether the first record holds spans, be they of generative AI or not."""
-        record = head.record
-        if record is None:
-            return False
-        is_span = set(record) >= _SDK_FIELDS and isinstance(record["attributes"], dict)
-        return isinstance(record.get(_OTLP), list) or is_span
+        """Whether the first record, or the one document, is of OpenTelemetry, be it of generative AI or not."""
+        record = head.record if head.record is not None else head.document
+        return record is not None and has_spans(record)
 
     def read(self, log: LogFile, reading: Reading) -> Iterator[pl.DataFrame]:
         """The inferences of a log, a block at a time; DeclarationProblems where it has spans, but none of them is one."""
         schema = ROW_SCHEMA | {name: EXTRA_SCHEMA[name] for name in _COLUMNS}
-        found = others = 0
-        for block in log.blocks():
+        seen = _Seen()
+        for spans in _numbered_spans(log, reading, seen.left_out):
             rows: list[Row] = []
-            for number, record in numbered_records(block, reading):
-                inferences, left_out = _inferences(record, reading, number)
-                others += left_out
-                found += len(inferences)
-                for span in inferences:
+            for number, span in spans:
+                if isinstance(span, Fault):
+                    reading.invalid(span, number)
+                elif seen.is_inference(span):
                     try:
                         rows.append({"row": number} | _row(span, reading, number))
                     except InvalidRow as invalid:
                         reading.invalid(invalid.fault, number)
             yield pl.DataFrame({name: [row[name] for row in rows] for name in schema}, schema=schema)
-        if others and not found and not reading.faults:
-            raise log.refused(
-                f"no request among {_spans_counted(others)}; expected some whose {_OPERATION} is {_or(_INFERENCES)}"
+        if seen.beside() and not (seen.named or seen.unnamed or reading.faults):
+            expected = f"some whose {_OPERATION} is {_or(_INFERENCES)}, or that have both token counts"
+            raise log.refused(f"no request among {' and '.join(seen.beside())}; expected {expected}")
+        reading.notes.extend(seen.notes())
+
+
+@dataclass
+class _Seen:
+    """What a log was found to hold: inferences that name their operation and that do not, other spans, and what holds no spans."""
+
+    named: int = 0
+    unnamed: int = 0
+    others: int = 0
+    left_out: LeftOut = field(default_factory=LeftOut)
+
+    def is_inference(self, span: Span) -> bool:
+        """Whether a span is a request; each is counted as what it is."""
+        operation = span.attributes.get(_OPERATION)
+        if operation in _INFERENCES:
+            self.named += 1
+        elif operation is None and _has_counts_of_its_own(span.attributes):
+            self.unnamed += 1
+        else:
+            self.others += 1
+            return False
+        return True
+
+    def beside(self) -> list[str]:
+        """What the log holds beside inferences."""
+        found = ((self.others, "span"), (self.left_out.records, "record"))
+        of_what = {"span": "", "record": " of metrics, logs or profiles"}
+        return [f"{_counted(count, what)}{of_what[what]}" for count, what in found if count]
+
+    def notes(self) -> Iterator[str]:
+        """What a reader of the log should know of all that."""
+        if self.others:
+            yield (
+                f"{_counted(self.others, 'span')} left out that {'is no inference' if self.others == 1 else 'are no inferences'}: "
+                f"with another {_OPERATION} than {_or(_INFERENCES)}, or without one and without token counts of their own"
             )
-        if others:
-            reading.notes.append(
-                f"{_spans_counted(others)} left out that {'is no inference' if others == 1 else 'are no inferences'}: "
-                f"without a {_OPERATION}, or with another than {_or(_INFERENCES)}"
+        if self.left_out.records:
+            yield (
+                f"{_counted(self.left_out.records, 'record')} of metrics, logs or profiles left out: "
+                f"{'it holds' if self.left_out.records == 1 else 'they hold'} no spans"
+            )
+        if self.left_out.doubles:
+            yield (
+                f"{_counted(self.left_out.doubles, 'span')} under instrumentationLibrarySpans left out: "
+                "scopeSpans beside it holds the same, by the rules of OTLP"
+            )
+        if self.named and self.unnamed:
+            yield (
+                f"{_counted(self.unnamed, 'span')} without a {_OPERATION} read as inferences, for their token counts, beside "
+                f"{self.named:,} with one: if they sum up others, their tokens count twice"
             )
 
 
-@dataclass(frozen=True)
-class _Span:
-    """What is read of a span: when it began, whether it failed, and those attributes that are read, by name."""
-
-    start: Record
-    has_failed: bool
-    attributes: Record
-
-
-def _inferences(record: Record, reading: Reading, number: int) -> tuple[list[_Span], int]:
-    """The spans of a line that are requests, and how many others it has; a line that holds no spans at all is invalid."""
-    try:
-        spans = list(_spans(record))
-    except InvalidRow as invalid:
-        reading.invalid(invalid.fault, number)
-        return [], 0
-    inferences = [span for span in spans if _is_inference(span.attributes)]
-    return inferences, len(spans) - len(inferences)
+def _numbered_spans(log: LogFile, reading: Reading, left_out: LeftOut) -> Iterator[Iterator[tuple[int, Span | Fault]]]:
+    """The spans of a document, or of a block of lines at a time, with their row numbers."""
+    if log.head.document is not None:
+        yield enumerate(spans_of(log.head.document, _READ, left_out), 1)
+        return
+    for block in log.blocks():
+        yield (
+            (number, span)
+            for number, record in numbered_records(block, reading)
+            for span in spans_of(record, _READ, left_out)
+        )
 
 
-def _spans(record: Record) -> Iterator[_Span]:
-    """The spans of a line, in either way of writing them; an empty object is an export of none."""
-    if _OTLP in record:
-        for resource in _objects(record, _OTLP):
-            for scope in _objects(resource, "scopeSpans"):
-                for span in _objects(scope, "spans"):
-                    yield _Span(span, _has_failed(span), _otlp_attributes(span))
-    elif "attributes" in record or "start_time" in record:
-        attributes = record.get("attributes")
-        named = attributes if isinstance(attributes, dict) else {}
-        yield _Span(record, _has_failed(record), {key: named[key] for key in _READ & named.keys()})
-    elif record:
-        raise InvalidRow(faults.MISSING, column=_OTLP)
+def _has_counts_of_its_own(attributes: Record) -> bool:
+    has_counts = all(attributes.get(_spelling(attributes, names)) is not None for names in (_PROMPT, _OUTPUT))
+    return has_counts and not any(attributes.get(name) for name in _NO_INFERENCE)
 
 
-def _objects(record: Record, key: str) -> list[Mapping[str, Any]]:
-    """A list of objects, empty where protobuf left the field out for being so; InvalidRow if it is no such list."""
-    value = record.get(key)
-    objects = [] if value is None else value
-    if not isinstance(objects, list) or not all(isinstance(one, dict) for one in objects):
-        raise InvalidRow(faults.NOT_A_LIST, column=key)
-    return objects
-
-
-def _otlp_attributes(span: Record) -> Record:
-    """Attributes from ``{"key": ..., "value": {"intValue": "12"}}``; 64-bit integers are text there."""
-    found = {}
-    for pair in _objects(span, "attributes"):
-        key, value = pair.get("key"), pair.get("value")
-        if isinstance(key, str) and key in _READ and isinstance(value, dict) and value:
-            found[key] = next(iter(value.values()))
-    return found
-
-
-def _is_inference(attributes: Record) -> bool:
-    operation = attributes.get(_OPERATION)
-    if operation is None:
-        return attributes.keys() >= {_PROMPT[1], _OUTPUT[1]}
-    return operation in _INFERENCES
-
-
-def _has_failed(span: Record) -> bool:
-    status = span.get("status")
-    code = status.get("code", status.get("status_code")) if isinstance(status, dict) else status
-    return code in _FAILED if isinstance(code, str | int) else False
-
-
-def _row(span: _Span, reading: Reading, number: int) -> Row:
+def _row(span: Span, reading: Reading, number: int) -> Row:
     if span.has_failed or span.attributes.get(_ERROR):
         raise InvalidRow(faults.FAILED)
     cached = _spelling(span.attributes, _CACHED)
-    row = {
+    row: dict[str, Any] = {
         "prompt_tokens": tokens_of(span.attributes, _spelling(span.attributes, _PROMPT), "prompt_tokens"),
         "output_tokens": tokens_of(span.attributes, _spelling(span.attributes, _OUTPUT), "output_tokens"),
         "cached_prompt_tokens": None
@@ -177,17 +173,19 @@ def _row(span: _Span, reading: Reading, number: int) -> Row:
         "model": group_of(span.attributes, _MODEL),
     }
     # last, so that the clock of an invalid row counts for nothing
-    return row | {"timestamp_ns": _start(span.start, reading, number)}
+    return row | {"timestamp_ns": _start(span.record, reading, number)}
 
 
 def _start(span: Record, reading: Reading, number: int) -> int:
     """Nanoseconds since 1970 in UTC; a 0, which protobuf writes where a time was never set, is a missing one."""
-    if _OTLP_START not in span and "start_time" in span:
-        return datetime_of(span, "start_time", reading, number)
-    start = time_of(span, _OTLP_START, 1)
+    name = next((name for name in STARTS if span.get(name) is not None), "")
+    name = name or next((name for name in STARTS if name in span), STARTS[0])
+    if name == SDK_START:
+        return datetime_of(span, name, reading, number)
+    start = time_of(span, name, 1)
     if start == 0:
-        raise InvalidRow(faults.MISSING_TIME, "time", _OTLP_START)
-    note_clock(reading, has_offset=True, column=_OTLP_START, row=number)
+        raise InvalidRow(faults.MISSING_TIME, "time", name)
+    note_clock(reading, has_offset=True, column=name, row=number)
     return start
 
 
@@ -196,8 +194,8 @@ def _spelling(attributes: Record, names: tuple[str, ...]) -> str:
     return next((name for name in names if attributes.get(name) is not None), names[0])
 
 
-def _spans_counted(spans: int) -> str:
-    return f"{spans:,} {'span' if spans == 1 else 'spans'}"
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what if count == 1 else f'{what}s'}"
 
 
 def _or(names: tuple[str, ...]) -> str:

@@ -100,7 +100,6 @@ def test_timestamps_are_read_to_the_nanosecond(
         "2023-11-16 18:60:00",
         "2023-11-16 18:17:60",
         "2023-11-16 18:17:03.",
-        "2023-11-16 18:17:03.1234567891",
         "2023-11-16 18:17",
         "2023-11-16",
         "2023-11-16  18:17:03",
@@ -109,7 +108,6 @@ def test_timestamps_are_read_to_the_nanosecond(
         "2023-11-16 18:17:03+0",
         "2023-11-16 18:17:03+24:00",
         "16/11/2023 18:17:03",
-        "1700158623",
         "٢٠٢٣-11-16 18:17:03",
         "0000-01-01 00:00:00",
     ],
@@ -120,6 +118,23 @@ def test_what_is_not_a_time_is_refused(time: str, log_of: Callable[..., Path]) -
     (problem,) = caught.value.problems
     assert (problem.line, problem.path) == (3, "TIMESTAMP")
     assert problem.message.startswith("a timestamp that cannot be read in 1 row (row 3); expected a time such as ")
+
+
+def test_a_number_in_place_of_a_time_is_asked_for_its_unit(log_of: Callable[..., Path]) -> None:
+    with pytest.raises(DeclarationProblems) as caught:
+        read_log(log_of("2023-11-16 18:17:03,1,1", "1700158623,1,1"), LogOptions())
+    (problem,) = caught.value.problems
+    assert problem.message.startswith("a number for a date with a time in 1 row (row 3); expected a time such as ")
+    assert problem.hint == "is it in s, ms, us or ns? declare that as its unit"
+
+
+@pytest.mark.parametrize(("time", "ns"), [("03.1234567899", 123_456_789), ("03.5+02", 500_000_000)])
+def test_digits_beyond_a_nanosecond_are_cut_off_and_offsets_may_be_short(
+    time: str, ns: int, log_of: Callable[..., Path]
+) -> None:
+    first = f"2023-11-16 18:17:03{'+02' if '+' in time else ''}"
+    log = read_log(log_of(f"{first},1,1", f"2023-11-16 18:17:{time},1,1"), LogOptions())
+    assert log.rows["timestamp_ns"].to_list() == [0, ns]
 
 
 @pytest.mark.parametrize(

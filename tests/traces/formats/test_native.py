@@ -85,7 +85,8 @@ def requests() -> st.SearchStrategy[pl.DataFrame]:
 def test_any_requests_come_back(rows: pl.DataFrame, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"requests{suffix}"
     write_requests(rows, path)
-    assert in_order_of(read(path).rows, list(SCHEMA)) == rows.rows()
+    said = rows.select(name for name in SCHEMA if name in COUNTS or rows[name].null_count() < rows.height)
+    assert in_order_of(read(path).rows, said.columns) == said.rows()
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl.gz", ".parquet"])

@@ -90,8 +90,13 @@ def test_a_log_reads_the_same_however_its_lines_are_written(content: str | bytes
 
 
 def test_blocks_of_another_size_are_told(log_file: Write) -> None:
-    wrong = FIRST | {"input_length": 49}
-    assert dropped(log_file(f"{LINES}{json.dumps(wrong)}\n")) == {"hash_ids_wrong_blocks": 1}
+    wrong = FIRST | {"input_length": 4900}
+    log = read_as(LogFile(log_file(f"{LINES}{json.dumps(wrong)}\n"), "x"), QWEN_BAILIAN, LogOptions())
+    (warning,) = [text for text in log.warnings if "block hashes" in text]
+    assert warning == (
+        f"1 of {log.rows.height} requests have a number of block hashes that does not fit prompts in blocks of 16 tokens: "
+        "is the block size that of this log?"
+    )
 
 
 @pytest.mark.parametrize(
