@@ -49,15 +49,20 @@ def print_report(result: PlanResult) -> None:
 
 
 def _print_requests(result: PlanResult) -> None:
-    """What was left out of the log, and what is doubtful about it."""
+    """What the plan is for, what was left out of the log, and what is doubtful about it."""
+    of, ratio = result.requests, result.requests["hit_ratio"]
+    rate = f"at {of['rate_rps']:.4g}/s" if of["rate_rps"] else "in a closed loop"
+    cached = f", {shown(ratio, 'ratio')} of their prompt tokens in the prefix cache" if ratio is not None else ""
+    click.echo(f"requests: {of['count']:,} ({of['format']}) {rate}{cached}")
+    for step in of["steps"]:
+        click.echo(f"  {step['step']} {step['detail']}: {step['requests']:,}")
     if result.dropped:
         kinds = ", ".join(f"{row['kind']} {row['rows']:,}" for row in result.dropped)
         total = sum(row["rows"] for row in result.dropped)
         click.echo(f"dropped: {total:,} of {result.rows_read:,} rows of the log were invalid ({kinds})")
     for warning in result.warnings:
         click.echo(f"warning: {warning}")
-    if result.dropped or result.warnings:
-        click.echo()
+    click.echo()
 
 
 def _topologies(headlines: list[dict[str, Any]], verdicts: pl.DataFrame) -> Table:

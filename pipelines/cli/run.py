@@ -37,6 +37,7 @@ class PlanResult:
     matrix: Path
     values_compared: int
     gates_not_applied: list[str]
+    requests: dict[str, Any]
     rows_read: int
     dropped: list[dict[str, Any]]
     warnings: list[str]
@@ -57,6 +58,7 @@ class PlanResult:
             "topologies": self.headlines,
             "verdicts": self.verdicts.drop("place").to_dicts(),
             "gates_not_applied": self.gates_not_applied,
+            "requests": self.requests,
             "rows_read": self.rows_read,
             "dropped": self.dropped,
             "warnings": self.warnings,
@@ -104,7 +106,7 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
     from pipelines.gates.rules import applicable
     from pipelines.receipts.headlines import headlines, outcome
 
-    names = ("cohort", "frozen_cohort", "gates", "scenario_matrix", "verdicts", "decision")
+    names = ("cohort", "frozen_cohort", "buckets", "gates", "scenario_matrix", "verdicts", "decision")
     frames = {key: run.asset_value(key) for key in names}
     frozen = frames["frozen_cohort"].row(0, named=True)
     shown = headlines(frames["scenario_matrix"], frames["decision"])
@@ -119,7 +121,21 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
         matrix=out / MATRIX,
         values_compared=checked["values_compared"].value,
         gates_not_applied=gates.filter(pl.col("limit").is_null())["gate"].to_list(),
+        requests=_requests(frozen, frames["buckets"]["rate_rps"][0]),
         rows_read=frozen["rows_read"],
         dropped=json.loads(frozen["dropped"]),
         warnings=json.loads(frozen["warnings"]),
     )
+
+
+def _requests(frozen: dict[str, Any], rate_rps: float | None) -> dict[str, Any]:
+    """What the plan is for: how many requests, at which rate, and what was done to their log."""
+    cache = frozen["prefix_cache"]
+    return {
+        "count": frozen["requests"],
+        "format": frozen["format"],
+        "kind": frozen["kind"],
+        "rate_rps": rate_rps,
+        "steps": json.loads(frozen["steps"]),
+        "hit_ratio": json.loads(cache)["hit_ratio"] if cache else None,
+    }

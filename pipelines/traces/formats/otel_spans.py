@@ -146,7 +146,7 @@ def _has_any(record: Record, names: Collection[str]) -> bool:
 
 def _has_more(record: Record) -> bool:
     """Whether something stands where a list of spans is expected: it may hold spans under a name that is not known here."""
-    return any(value for name, value in record.items() if name not in _BESIDE_LISTS)
+    return any(value for name, value in record.items() if name not in _BESIDE_LISTS or isinstance(value, list))
 
 
 def _is_otlp_span(record: Record) -> bool:

@@ -197,7 +197,9 @@ def test_parquet_arrivals_that_are_the_text_of_dates(table: Callable[..., Path])
 def test_faults_of_parquet_rows(columns: dict[str, object], code: str, row: int, table: Callable[..., Path]) -> None:
     path = table(**({"at": [0, 1], "in": [5, 6], "out": [1, 2]} | columns))
     if code == "output_tokens_empty":
-        assert told(path, SECONDS)[0].startswith("requests:1:1: out: a token count that is missing or null in 2 rows (rows 1, 2)")
+        assert told(path, SECONDS)[0].startswith(
+            "requests:1:1: out: a token count that is missing or null in 2 rows (rows 1, 2)"
+        )
         return
     log = read(path, SECONDS, on_invalid="drop")
     assert (log.rows.height, log.invalid.by_code()) == (1, {code: 1})

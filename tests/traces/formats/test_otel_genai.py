@@ -529,6 +529,7 @@ def test_every_span_of_a_line_is_counted_for_itself(log_file: Write) -> None:
         ('{"resourceSpans": [{"scopeSpans": [{"spans": [1]}]}]}', "not_a_list"),
         ('{"resourceSpans": [{"spans": [{}]}]}', "missing"),
         ('{"resourceSpans": [{"scopeSpans": [{"span": {}}, {"span": {"a": 1}}]}]}', "missing"),
+        ('{"resourceSpans": [{"resource": [{"spans": []}]}]}', "missing"),
         ('{"resourceMetrics": "SECRET"}', "not_a_list"),
         ('{"resourceLogs": ["SECRET", "SECRET"]}', "not_a_list"),
         ('{"scopeSpans": "SECRET"}', "not_a_list"),
