@@ -1,13 +1,47 @@
 """``phaseledger`` and ``python -m pipelines``."""
 
+import errno
+import os
 import sys
 
+import click
+
 from pipelines.cli import command
+from pipelines.cli.exits import BAD_INPUT, INTERRUPTED
+
+_READER_WENT_AWAY = 141
+"""What a shell shows for a program that a closed pipe ended: 128 + SIGPIPE."""
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EFBIG)
 
 
 def main() -> None:
     """Run the command; the exit code is the process's."""
-    sys.exit(command.main(prog_name="phaseledger", standalone_mode=True))
+    try:
+        code = command.main(prog_name="phaseledger", standalone_mode=False)
+        sys.stdout.flush()
+    except SystemExit as left:  # how click leaves a closed pipe: with the code 1, which means something else here
+        if type(sys.stdout).__name__ != "PacifyFlushWrapper":
+            raise
+        code = _READER_WENT_AWAY if left.code else 0
+    except click.ClickException as error:
+        error.show()
+        code = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        code = INTERRUPTED
+    except OSError as error:
+        # files that are named are reported where they are opened; what is left is standard output
+        if error.filename is not None or error.errno not in _NO_ROOM:
+            raise
+        _forget_output()
+        code = BAD_INPUT
+        print(f"standard output: cannot be written: {error.strerror}", file=sys.stderr)  # noqa: T201
+    sys.exit(code)
+
+
+def _forget_output() -> None:
+    """Let what is still to be written to standard output go nowhere: the interpreter would try again, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -108,7 +108,8 @@ def verified_receipt(context: dg.AssetExecutionContext, plan_source: PlanSource)
     verification = verify(directory / RECEIPT, directory / MATRIX)
     if not verification.passed:
         first = verification.disagreements[0]
-        raise VerificationError(f"{len(verification.disagreements)} disagreements, first: {first}")
+        found = f"{first.where}: found {first.found}, expected {first.expected} ({first.why})"
+        raise VerificationError(f"{len(verification.disagreements)} values disagree, the first is {found}")
     compared = sum(verification.checked.values())
     columns = [dg.TableColumn("check"), dg.TableColumn("values_compared", "int")]
     metadata: dict[str, Any] = {

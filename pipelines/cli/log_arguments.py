@@ -78,10 +78,10 @@ class Edges(click.ParamType):  # type: ignore[type-arg]  # not generic in older 
         """``512,2048`` as numbers."""
         if isinstance(value, tuple):
             return value
-        try:
-            edges = tuple(int(edge) for edge in str(value).split(",") if edge.strip())
-        except ValueError:
+        written = [edge.strip() for edge in str(value).split(",")]
+        if not all(edge.isascii() and edge.isdigit() for edge in written):
             self.fail("expected whole tokens with commas between them, as in 512,2048", param, ctx)
+        edges = tuple(int(edge) for edge in written)
         if list(edges) != sorted(set(edges)) or any(not 2 <= edge < 2**31 for edge in edges):
             self.fail("expected edges of 2 tokens or more, each once, in ascending order", param, ctx)
         return edges

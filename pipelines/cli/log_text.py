@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
     from pipelines.traces.describe import Description
 
-_WIDTH = 140
+_WIDTH, _LONGEST_VALUE = 140, 60
 
 
 def print_description(found: "Description") -> None:
     """Facts in lines, figures in tables, doubts at the end."""
-    click.echo(f"{found.file}: {found.format}")
+    click.echo(f"{plain(found.file)}: {found.format}")
     click.echo()
     for name, text in _summary(found):
         click.echo(f"{name:<14}{text}")
@@ -103,7 +103,7 @@ def _tables(found: "Description") -> list[tuple[str, "Table"]]:
     if found.buckets:
         tables.append(("buckets of prompt tokens", _buckets(found)))
     for name, group in found.groups.items():
-        shown = [[_plain(value), f"{count:,}"] for value, count in group.top]
+        shown = [[plain(value, _LONGEST_VALUE), f"{count:,}"] for value, count in group.top]
         rest = (found.requests or 0) - group.requests_without - sum(count for _, count in group.top)
         shown += [[f"{group.values - len(group.top):,} others", f"{rest:,}"]] if rest else []
         shown += [["(none)", f"{group.requests_without:,}"]] if group.requests_without else []
@@ -111,7 +111,7 @@ def _tables(found: "Description") -> list[tuple[str, "Table"]]:
     if found.invalid:
         columns = ["invalid rows", "column", "rows", "first at"]
         rows = [
-            [one.kind, _plain(one.column), f"{one.rows:,}", ", ".join(map(str, one.first_rows))]
+            [one.kind, plain(one.column, _LONGEST_VALUE), f"{one.rows:,}", ", ".join(map(str, one.first_rows))]
             for one in found.invalid
         ]
         tables.append(("rows that cannot be read (on_invalid: drop leaves them out)", _table(columns, rows)))
@@ -184,10 +184,10 @@ def _long(seconds: float) -> str:
     return f"{seconds:.6g} s"
 
 
-def _plain(text: str) -> str:
-    """A name on one line, never long: what a log holds must not steer the terminal."""
+def plain(text: str, longest: int | None = None) -> str:
+    """A name on one line, of at most ``longest`` letters: what a log holds or is called must not steer the terminal."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in text)
-    return shown if len(shown) <= 60 else shown[:59] + "…"
+    return shown if longest is None or len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def plural(count: int, word: str) -> str:

@@ -1,6 +1,7 @@
 """``phaseledger trace``: what a request log holds, and the same log in the project's own format."""
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -129,13 +130,13 @@ def convert_verb(
     if output == "json":
         click.echo(json.dumps({"file": str(out), "rows_read": log.rows_read, "dropped": dropped, "requests": written}))
         return
-    from pipelines.cli.log_text import plural
+    from pipelines.cli.log_text import plain, plural
 
     for kind, rows in dropped.items():
         click.echo(f"dropped: {rows:,} {plural(rows, 'row')}: {kind}", err=True)
     cut = log.rows.height - written
     click.echo(
-        f"{out}: {written:,} {plural(written, 'request')} of {log.rows_read:,} {plural(log.rows_read, 'row')}"
+        f"{plain(str(out))}: {written:,} {plural(written, 'request')} of {log.rows_read:,} {plural(log.rows_read, 'row')}"
         + (f" ({log.invalid.total:,} invalid)" if log.invalid else "")
         + (f" ({cut:,} outside the window)" if cut else "")
     )
@@ -154,7 +155,7 @@ def _check_target(file: Path, out: Path, *, force: bool) -> None:
         found = "is a directory; expected a file to write"
     elif out.exists() and file.exists() and out.samefile(file):
         found = "is the log itself; expected another file to write"
-    elif out.exists() and not force:
+    elif os.path.lexists(out) and not force:
         found, hint = "exists already; expected a new file", "--force overwrites it"
     elif not out.absolute().parent.is_dir():
         found = "cannot be written: its directory does not exist; expected a directory that does"
@@ -174,6 +175,8 @@ def convert(
 
     DeclarationProblems where it has no arrivals, no hashes for the ``cache``, nothing in the window, or ``out`` cannot be written.
     """
+    from polars.exceptions import PolarsError
+
     from pipelines.declarations.problems import DeclarationProblems, Problem
     from pipelines.traces.describe import exported_rows
     from pipelines.traces.export import write_requests
@@ -192,7 +195,8 @@ def convert(
         raise DeclarationProblems([Problem(shown_as, 1, 1, "--window", found, None)])
     try:
         write_requests(rows, out)
-    except OSError as error:
-        found = f"cannot be written: {error.strerror or error}; expected a place that can be"
+    except (OSError, PolarsError) as error:  # the latter around the former, where Parquet is written
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "no room, or no permission"
+        found = f"cannot be written: {reason}; expected a place that can be"
         raise DeclarationProblems([Problem(str(out), 1, 1, "", found, None)]) from None
     return rows.height

@@ -27,8 +27,9 @@ class Problem:
     def __str__(self) -> str:
         """``file:line:col: path: message (hint: ...)``."""
         path = f"{self.path}: " if self.path else ""
+        file = "".join(letter if letter.isprintable() else "?" for letter in self.file)
         hint = f" (hint: {self.hint})" if self.hint else ""
-        return f"{self.file}:{self.line}:{self.column}: {path}{self.message}{hint}"
+        return f"{file}:{self.line}:{self.column}: {path}{self.message}{hint}"
 
     @property
     def order(self) -> tuple[str, int, int, str, str]:

@@ -65,7 +65,9 @@ def bucket_lanes(frame: pl.DataFrame, phases: Phases, bucket: dict[str, Any], sp
         ttft_s=pl.sum_horizontal(TO_FIRST_TOKEN[phases.first_token]),
         e2e_s=pl.sum_horizontal(LANES),
     )
-    tpot = (pl.col("e2e_s") - pl.col("ttft_s")) / later_tokens if later_tokens > 0 else pl.lit(None, pl.Float64)
+    # not E2E - TTFT, which loses digits where waits are long
+    after_first = pl.sum_horizontal(lane for lane in LANES if lane not in TO_FIRST_TOKEN[phases.first_token])
+    tpot = after_first / later_tokens if later_tokens > 0 else pl.lit(None, pl.Float64)
     frame = frame.with_columns(tpot_s=tpot)
     return frame.with_columns(met=pl.sum_horizontal([_met(phases, stratum) for stratum in span.strata]))
 

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cells:
-    """The fields of one row, the line on which it begins, and how many lines it takes: where it is invalid, each of them counts."""
+    """The fields of one row, the line on which it begins, and how many lines its quotes join.
+
+    Where such a row has not as many fields as the header, a stray quote may have joined several rows: then each line counts.
+    """
 
     row: int
     fields: list[str]
@@ -39,7 +42,6 @@ class CarefulReader:
         self._reading = reading
         self._places = {field: header.index(column) for field, column in columns.by_field.items()}
         self._only = [(one, header.index(one.column)) for one in columns.only]
-        self._blank: list[int] = []
         self._open: list[str] = []
         self._open_length = 0
         self._open_row = 0
@@ -107,7 +109,7 @@ class CarefulReader:
 
     def _row(self, cells: Cells, last_row: int) -> dict[str, Any] | None:
         if len(cells.fields) <= 1 and not "".join(cells.fields).strip():
-            self._blank.append(cells.row)
+            self._reading.blank.add(Fault(faults.BLANK_LINE), cells.row)
             return None
         self.end_blank()
         if any(_has_stray_bytes(text) for text in cells.fields):
@@ -123,9 +125,7 @@ class CarefulReader:
 
     def end_blank(self) -> None:
         """Blank lines are part of the end of a file until a row follows them."""
-        for row in self._blank:
-            self._reading.invalid(Fault(faults.BLANK_LINE), row)
-        self._blank.clear()
+        self._reading.end_blank()
 
     def _request(self, cells: Cells) -> dict[str, Any] | None:
         request: dict[str, Any] = {"row": cells.row}
@@ -136,7 +136,7 @@ class CarefulReader:
             if isinstance(found, Kind):
                 header_again = all(cells.fields[at].strip() == names[of] for of, at in self._places.items())
                 fault = Fault(faults.REPEATED_HEADER) if header_again else Fault(found, field, names[field])
-                self._reading.faults.add_all(fault, cells.lines, [cells.row])
+                self._reading.invalid(fault, cells.row)
                 return None
             request["timestamp_ns" if field == "time" else field] = found
         for one, place in self._only:

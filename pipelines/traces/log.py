@@ -22,7 +22,6 @@ from pipelines.traces.trace_format import Reading, ReadOptions, TraceFormat
 _SETTLED_AFTER_NS = 2 * 10**9
 """A file that changed more recently may change again without a new modification time, so it is not remembered."""
 
-_LONGEST_SPAN_NS = 2**62
 _WORD = re.compile(r"[A-Za-z_.]+")
 
 Progress = Callable[[int], None]
@@ -194,7 +193,7 @@ def read_as(file: LogFile, chosen: TraceFormat, options: LogOptions, progress: P
         problems.append(Problem(file.shown_as, 1, 1, "", message, None))
     if problems:
         raise DeclarationProblems(problems)
-    rows, unsorted = _in_order(file, pl.concat(parts).rechunk())
+    rows, unsorted = _in_order(pl.concat(parts).rechunk())
     block_tokens = chosen.block_tokens
     if block_tokens and not rows["hash_ids"].list.len().max():  # such a log may leave its hashes out
         rows, block_tokens = rows.drop("hash_ids"), None
@@ -249,15 +248,10 @@ def _first(rows: RowFaults) -> tuple[Fault, list[int]]:
     return next(iter(rows.rows.items()))
 
 
-def _in_order(file: LogFile, rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def _in_order(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Rows sorted by time from the first arrival on, and how many came before the row above them."""
     if "timestamp_ns" not in rows.columns:
         return rows, 0
-    first, last = rows["timestamp_ns"].min(), rows["timestamp_ns"].max()
-    assert isinstance(first, int)
-    assert isinstance(last, int)
-    if last - first >= _LONGEST_SPAN_NS:
-        raise file.refused("timestamps that lie more than 146 years apart; expected one log", row=2)
-    rows = rows.with_columns(pl.col("timestamp_ns") - first)
+    rows = rows.with_columns(pl.col("timestamp_ns") - pl.col("timestamp_ns").min())
     unsorted = int((rows["timestamp_ns"].diff() < 0).sum())
     return (rows.sort("timestamp_ns", maintain_order=True) if unsorted else rows), unsorted

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +26,9 @@ _COUNTED_BYTES = 1 << 17
 """Small enough for what is compared to stay in the processor's cache."""
 
 _GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
-_BOM = b"\xef\xbb\xbf"
+_SKIPPABLE = b"\x2a\x4d\x18"
+_LARGEST_WINDOW = 1 << 31
+_BOM, _BLANK = b"\xef\xbb\xbf", b"\r\n \t"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -59,18 +62,11 @@ class LogFile:
     @cached_property
     def head(self) -> Head:
         """How the log begins; DeclarationProblems if it is empty."""
-        start, line = b"", None
-        for chunk in self._chunks():
-            start += chunk
-            if start.startswith(_PARQUET):
-                return Head("", (), None, is_parquet=True)
-            if start.startswith(_UTF16) or b"\x00" in start[:64]:
-                hint = "convert the file to UTF-8, for example with iconv -f UTF-16 -t UTF-8"
-                raise self.refused("not a text file in UTF-8; expected CSV, JSONL or Parquet", hint)
-            line = _first_line(start)
-            if line is not None or len(start) > LONGEST_LINE_BYTES:
-                break
-        text = (line if line is not None else start.removeprefix(_BOM).strip()).decode(errors="replace")
+        start = self._start()
+        if start.startswith(_PARQUET):
+            return Head("", (), None, is_parquet=True)
+        line = _first_line(start)
+        text = (start if line is None else line).decode(errors="replace").strip()
         if not text:
             raise self.refused("the file is empty; expected a request log")
         record = _record(text)
@@ -78,6 +74,32 @@ class LogFile:
         document = record_of(self.read_all()) if is_document and line is not None and _is_opening(text) else None
         names = tuple(header_names(text)) if record is None else ()
         return Head(text, names, record, is_document=is_document, document=document)
+
+    def _start(self) -> bytes:
+        """The log from its first character that is not blank to the end of that line, or further."""
+        parts: list[bytes] = []
+        size = 0
+        for place, chunk in enumerate(self._chunks()):
+            if place == 0:
+                self._check_is_text(chunk)
+                chunk = chunk.removeprefix(_BOM)
+            part = chunk if parts else chunk.lstrip(_BLANK)
+            if part:
+                parts.append(part)
+                size += len(part)
+                if b"\n" in part or b"\r" in part or part.startswith(_PARQUET):
+                    break
+            if size > LONGEST_LINE_BYTES:
+                raise self._too_long()
+        return b"".join(parts)
+
+    def _check_is_text(self, start: bytes) -> None:
+        """DeclarationProblems where the first bytes are not those of a text, or of a Parquet file."""
+        if start.startswith((_GZIP, _ZSTD)) or _is_skippable(start):
+            raise self.refused("compressed twice; expected CSV, JSONL or Parquet, at most compressed once")
+        if start.startswith(_UTF16) or (b"\x00" in start[:64] and not start.startswith(_PARQUET)):
+            hint = "convert the file to UTF-8, for example with iconv -f UTF-16 -t UTF-8"
+            raise self.refused("not a text file in UTF-8; expected CSV, JSONL or Parquet", hint)
 
     def blocks(self) -> Iterator[Block]:
         """The log in order, about :data:`BLOCK_BYTES` at a time, without a byte order mark; CR ends a line where no LF does."""
@@ -107,7 +129,7 @@ class LogFile:
                 chunk = chunk[cut:]
                 waiting, size = [], len(chunk)
             elif size > LONGEST_LINE_BYTES:
-                raise self.refused(f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB; expected one request a line")
+                raise self._too_long()
             waiting.append(chunk)
         data = b"".join(waiting)
         if data:
@@ -121,14 +143,21 @@ class LogFile:
         """The error that says what is wrong with the file as a whole."""
         return DeclarationProblems([Problem(self.shown_as, row, 1, column, message, hint)])
 
+    def _too_long(self) -> DeclarationProblems:
+        return self.refused(f"a line of more than {LONGEST_LINE_BYTES >> 20} MiB; expected one request a line")
+
     def _chunks(self) -> Iterator[bytes]:
         """The decompressed content, a piece at a time."""
         try:
+            mode = self.path.stat().st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                found = "not a regular file; expected one, since a log is read more than once"
+                raise self.refused(found, "save it to a file first")
             with self.path.open("rb") as file:
                 magic = file.read(4)
             if magic.startswith(_GZIP):
                 yield from _gunzipped(self.path)
-            elif magic == _ZSTD:
+            elif magic == _ZSTD or _is_skippable(magic):
                 yield from _unzstd(self.path)
             else:
                 with self.path.open("rb") as file:
@@ -162,12 +191,13 @@ def _gunzipped(path: Path) -> Iterator[bytes]:
 
 def _unzstd(path: Path) -> Iterator[bytes]:
     """All frames of a file. A stream reader would end quietly where the last frame is cut off."""
-    frame, given = zstandard.ZstdDecompressor().decompressobj(), False
+    unpacker = zstandard.ZstdDecompressor(max_window_size=_LARGEST_WINDOW)
+    frame, given = unpacker.decompressobj(), False
     with path.open("rb") as file:
         while chunk := file.read(_PACKED_BYTES):
             while chunk:
                 if frame.eof:
-                    frame, given = zstandard.ZstdDecompressor().decompressobj(), False
+                    frame, given = unpacker.decompressobj(), False
                 given = True
                 out = frame.decompress(chunk)
                 if out:
@@ -177,11 +207,15 @@ def _unzstd(path: Path) -> Iterator[bytes]:
         raise EOFError
 
 
+def _is_skippable(start: bytes) -> bool:
+    """Whether a zstd file begins with a frame that says something about it, as parallel compressors write."""
+    return len(start) >= 4 and start[1:4] == _SKIPPABLE and 0x50 <= start[0] <= 0x5F
+
+
 def _first_line(start: bytes) -> bytes | None:
-    """The first line with anything on it, without its end; None while none is complete."""
-    text = start.removeprefix(_BOM).lstrip(b"\r\n \t")
-    ends = [place for place in (text.find(b"\n"), text.find(b"\r")) if place >= 0]
-    return text[: min(ends)].rstrip() if ends else None
+    """The first line, without its end; None if it has none."""
+    ends = [place for place in (start.find(b"\n"), start.find(b"\r")) if place >= 0]
+    return start[: min(ends)].rstrip() if ends else None
 
 
 def _is_opening(text: str) -> bool:

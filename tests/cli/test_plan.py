@@ -274,7 +274,7 @@ def test_two_requests_are_too_few_to_plan_for(phaseledger: Command, project: Pat
     run = phaseledger("plan", "cohort", "--out", "out", cwd=tmp_path)
     assert run.code == 2
     assert run.err.startswith("cohort/requests.csv:1:1: ")
-    assert "2 requests have arrivals without variation; expected 3 requests or more" in run.err
+    assert "2 requests have no variation of their arrivals; expected 3 requests or more" in run.err
     assert not (tmp_path / "out").exists()
 
 

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -322,3 +325,17 @@ def test_help_shows_examples(verb: str) -> None:
     run = trace(verb, "--help")
     assert run.exit_code == 0
     assert f"phaseledger trace {verb} " in run.stdout
+
+
+@pytest.mark.parametrize("arguments", [("cohorts",), ("trace", "--help")])
+def test_output_that_cannot_be_written_is_no_verdict(arguments: tuple[str, ...], project: Path) -> None:
+    """The exit code 1 says that no topology qualifies: neither a full disk nor a reader that goes away may say so."""
+    line = [sys.executable, "-m", "pipelines", *arguments]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, cwd=project, check=False)
+    assert (done.returncode, done.stderr) == (2, "standard output: cannot be written: No space left on device\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as pipe:
+        gone = subprocess.run(line, stdout=pipe, stderr=subprocess.PIPE, text=True, cwd=project, check=False)
+    assert (gone.returncode, gone.stderr) == (141, "")

@@ -1,6 +1,7 @@
 """Files as they lie on disk: compressed, cut off, with marks and line ends of every kind."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,32 @@ def test_a_line_that_never_ends_is_refused(tmp_path: Path, monkeypatch: pytest.M
     assert refusal(a_file(tmp_path, b"x" * (1 << 21))) == (
         "log:1:1: a line of more than 1 MiB; expected one request a line"
     )
+
+
+def test_a_pipe_is_refused_since_it_cannot_be_read_twice(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert refusal(LogFile(tmp_path / "pipe", "pipe")) == (
+        "pipe:1:1: not a regular file; expected one, since a log is read more than once (hint: save it to a file first)"
+    )
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lambda data: zstandard.ZstdCompressor().compress(data)])
+def test_what_is_compressed_twice_is_named(tmp_path: Path, pack: object) -> None:
+    with pytest.raises(DeclarationProblems) as refused:
+        _ = a_file(tmp_path, gzip.compress(pack(LINES))).head  # type: ignore[operator]
+    assert str(refused.value) == ("log:1:1: compressed twice; expected CSV, JSONL or Parquet, at most compressed once")
+
+
+def test_a_zstd_file_may_begin_with_a_frame_to_be_skipped_and_have_a_large_window(tmp_path: Path) -> None:
+    skipped = b"\x50\x2a\x4d\x18" + (4).to_bytes(4, "little") + b"note"
+    parameters = zstandard.ZstdCompressionParameters(window_log=28, enable_ldm=True)
+    packed = skipped + zstandard.ZstdCompressor(compression_params=parameters).compress(LINES)
+    assert b"".join(block.data for block in a_file(tmp_path, packed).blocks()) == LINES
+
+
+def test_blank_lines_before_the_first_are_passed_over_in_linear_time(tmp_path: Path) -> None:
+    file = a_file(tmp_path, gzip.compress(b"\xef\xbb\xbf" + b"\n" * 200_000 + LINES))
+    assert file.head.line == "line 1"
 
 
 def test_a_missing_file_says_why(tmp_path: Path) -> None:

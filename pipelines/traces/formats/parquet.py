@@ -72,7 +72,8 @@ def _read(log: LogFile, reading: Reading, columns: CsvColumns) -> Iterator[pl.Da
     if problems:
         raise DeclarationProblems(problems)
     by_field = {field: schema[column] for field, column in columns.by_field.items()}
-    fields = table.select(_plain(field, column, by_field[field]) for field, column in columns.by_field.items())
+    places = {column: place for place, column in enumerate(schema)}
+    fields = table.select(_plain(field, places[column], by_field[field]) for field, column in columns.by_field.items())
     reader = _Reader(columns, by_field.get(_TIME), reading)
     start = 0
     while not (rows := _slice(fields, start)).is_empty():
@@ -128,12 +129,13 @@ def _wrong_type(field: str, dtype: pl.DataType, columns: CsvColumns) -> str | No
     return None if fits else f"a column of the type {str(dtype.base_type()).lower()}; expected {expected}"
 
 
-def _plain(field: str, column: str, dtype: pl.DataType) -> pl.Expr:
+def _plain(field: str, place: int, dtype: pl.DataType) -> pl.Expr:
     """A column as its field: whole numbers stay numbers, all else becomes the text that a log in CSV would hold.
 
-    The text of a floating-point number has its shortest digits, so that 0.1 s are 100 ms.
+    It is taken by its ``place``, since polars takes some names for patterns. The text of a floating-point number has its shortest
+    digits, so that 0.1 s are 100 ms.
     """
-    found = pl.col(column)
+    found = pl.nth(place)
     if isinstance(dtype, pl.Datetime):
         return found.to_physical().alias(field)
     if field in GROUP_FIELDS:

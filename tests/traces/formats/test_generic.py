@@ -270,3 +270,11 @@ def test_a_damaged_parquet_file_is_told(table: Callable[..., Path]) -> None:
     for content in (whole[:-20], whole[: len(whole) // 2], b"PAR1", whole[:4] + bytes(50) + whole[54:]):
         path.write_bytes(content)
         assert told(path, SECONDS) == [message]
+
+
+def test_names_of_columns_are_names_and_no_patterns(tmp_path: Path) -> None:
+    path = tmp_path / "requests"
+    pl.DataFrame({"ts": [0, 1], "in": [10, 20], "out": [1, 2], "^in$": [7, 8], "*": [3, 4]}).write_parquet(path)
+    columns = ColumnMap("ts", "s", "^in$", "*")
+    log = read_as(LogFile(path, "requests"), GENERIC, LogOptions(reading=ReadOptions(columns)))
+    assert log.rows.rows() == [(0, 7, 3), (10**9, 8, 4)]
