@@ -21,7 +21,7 @@ def main() -> None:
         code = command.main(prog_name="phaseledger", standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as left:  # how click leaves a closed pipe: with the code 1, which means something else here
-        if type(sys.stdout).__name__ != "PacifyFlushWrapper":
+        if not type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):
             raise
         code = _READER_WENT_AWAY if left.code else 0
     except click.ClickException as error:

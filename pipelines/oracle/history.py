@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,7 +16,9 @@ CLASSES = "classes"
 
 _RATIO_SLACK = 2 * 10.0 ** (1 - WORKLOAD_DIGITS)
 """Absolute: `1 - u1/p1` of two means of 12 digits."""
-_CUTS = ("window", "where", "prompt_tokens", "thin")
+_CUTS = ("window", "where", "prompt_tokens")
+_BLOCK_TOKENS = {"mooncake": 512, "qwen-bailian": 16}
+_THIN, _REPEAT = re.compile(r"([0-9]{1,18}) of every ([0-9]{1,18})"), re.compile(r"([0-9]{1,18}) times")
 
 
 def check_history(ledger: Ledger, workload: Mapping[str, Any]) -> None:
@@ -29,6 +32,9 @@ def check_history(ledger: Ledger, workload: Mapping[str, Any]) -> None:
         _check_steps(ledger, workload)
     if workload["prefix_cache"] is not None:
         _check_prefix_cache(ledger, workload["prefix_cache"], workload["buckets"][0])
+        size, expected = workload["prefix_cache"]["block_tokens"], _BLOCK_TOKENS.get(workload["format"])
+        where = "workload.prefix_cache.block_tokens"
+        ledger.same(CHECK, where, size, expected, f"blocks of a log of the format {workload['format']}")
 
 
 def _check_dropped(ledger: Ledger, workload: Mapping[str, Any]) -> None:
@@ -64,14 +70,24 @@ def _check_steps(ledger: Ledger, workload: Mapping[str, Any]) -> None:
         where, requests = f"workload.steps[{step['step']}].requests", step["requests"]
         if step["step"] in _CUTS:
             ledger.holds(CHECK, where, requests <= left, requests, f"at most {left}", "the requests before this step")
+        elif step["step"] == "thin":
+            ledger.same(CHECK, where, requests, _thinned(left, step["detail"]), f"{step['detail']} of {left}")
         elif step["step"] == "repeat":
-            times = requests // left if left > 0 and requests % left == 0 else 0
-            ledger.holds(CHECK, where, times >= 1, requests, f"a multiple of {left}", "the log, several times")
+            said = _REPEAT.fullmatch(step["detail"])
+            times = int(said[1]) if said else 0
+            ledger.same(CHECK, where, requests, left * times, f"{left} requests, {step['detail']}")
             _check_repeated(ledger, workload, times)
         else:
             ledger.same(CHECK, where, requests, left, "moves requests in time, and leaves their number")
         left = requests
     ledger.same(CHECK, "workload.requests", workload["requests"], left, "what rows and steps leave")
+
+
+def _thinned(requests: int, detail: str) -> int | None:
+    """How many of `requests` the first `keep` of every `of` are; None where the detail does not say."""
+    said = _THIN.fullmatch(detail)
+    keep, of = (int(said[1]), int(said[2])) if said else (0, 0)
+    return requests // of * keep + min(requests % of, keep) if 0 < keep < of else None
 
 
 def _check_repeated(ledger: Ledger, workload: Mapping[str, Any], times: int) -> None:

@@ -21,6 +21,25 @@ METRIC_UNITS = {
     "operating_parts": "count",
 }
 ARRIVAL_KINDS = ("open", "rate", "closed")
+FORMATS = (
+    "azure-llm",
+    "mooncake",
+    "burstgpt",
+    "qwen-bailian",
+    "vidur",
+    "ragpulse",
+    "servegen",
+    "splitwise-sim",
+    "llmservingsim",
+    "srt-slurm",
+    "vllm-results",
+    "sglang-results",
+    "aiperf-results",
+    "otel-genai",
+    "phaseledger",
+    "generic",
+    "classes",
+)
 STEPS = ("place_turns", "expand", "spread_ties", "window", "where", "prompt_tokens", "thin", "repeat", "scale_rate")
 """What may be done to a log, in this order."""
 PART_KINDS = ("pools", "queues", "state_transfers", "failure_edges")
@@ -116,7 +135,7 @@ _WORKLOAD = record(
     {
         "kind": one_of(*ARRIVAL_KINDS),
         "requests_sha256": text(_SHA256),
-        "format": text(),
+        "format": one_of(*FORMATS),
         "provenance": _PROVENANCE,
         "source": nullable(text()),
         "note": nullable(text(empty=True)),
@@ -125,7 +144,7 @@ _WORKLOAD = record(
         "bucket_edges_tokens": listing(count(2)),
         "rows_read": count(1),
         "rows_dropped": count(0),
-        "dropped": listing(record({"kind": text(), "rows": count(1)}), key="kind"),
+        "dropped": listing(record({"kind": text(r"[a-z][a-z0-9_]*"), "rows": count(1)}), key="kind"),
         "steps": listing(
             record({"step": one_of(*STEPS), "detail": text(empty=True), "requests": count(1)}), key="step"
         ),

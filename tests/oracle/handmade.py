@@ -181,7 +181,7 @@ def workload_of(requests: Sequence[Request], kind: str) -> Receipt:
     return {
         "kind": kind,
         "requests_sha256": "5" * 64,
-        "format": "mooncake" if cached else "azure-llm",
+        "format": "qwen-bailian" if cached else "azure-llm",
         "provenance": "supplied",
         "source": None,
         "note": "drawn with a seed",

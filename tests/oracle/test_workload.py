@@ -229,6 +229,22 @@ FORGERIES: dict[str, tuple[str, Mutation, str]] = {
         in_workload(dropped=[{"kind": "arrival", "rows": 30}, {"kind": "output_tokens", "rows": 0}]),
         r"^workload\.dropped\[output_tokens\]\.rows$",
     ),
+    "a format that nobody knows": ("open", in_workload(format="nonsense"), r"^workload\.format$"),
+    "a kind of dropped rows that steers a terminal": (
+        "open",
+        in_workload(dropped=[{"kind": "\x1b[31m", "rows": 30}]),
+        r"^workload\.dropped\[.*\]\.kind$",
+    ),
+    "a log repeated otherwise than it says": (
+        "open",
+        lambda receipt: receipt["workload"]["steps"][2].update(detail="7 times"),
+        r"^workload\.steps\[repeat\]\.requests$",
+    ),
+    "a log thinned otherwise than it says": (
+        "open",
+        lambda receipt: receipt["workload"]["steps"][1].update(step="thin", detail="1 of every 100"),
+        r"^workload\.steps\[thin\]\.requests$",
+    ),
     "more rows read": ("open", in_workload(rows_read=1001), r"^workload\.steps\[spread_ties\]\.requests$"),
     "steps denied": ("open", in_workload(steps=[]), r"^workload\.requests$"),
     "a step denied": ("open", steps(0, 2, 3), r"^workload\.steps\[repeat\]\.requests$"),
