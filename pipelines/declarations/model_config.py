@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pipelines.declarations.model_families import GATED_FAMILIES, MHA_FAMILIES, OWN_HEAD_DIM, PLAIN_FAMILIES
 from pipelines.declarations.problems import DeclarationProblems, Problem, Where, show, show_path
 from pipelines.declarations.text import read_text
 
@@ -30,129 +31,6 @@ _INNER = ("intermediate_size", "ffn_hidden_size", "n_inner", "inner_hidden_size"
 _EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts")
 _EXPERTS_PER_TOKEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k")
 _CONTEXT = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
-
-_MHA_FAMILIES = frozenset(
-    [
-        "gpt2",
-        "gptj",
-        "gpt_neox",
-        "codegen",
-        "opt",
-        "bloom",
-        "llama",
-        "baichuan",
-        "phi",
-        "qwen",
-        "internlm",
-        "persimmon",
-        "xglm",
-        "biogpt",
-        "stablelm_epoch",
-    ]
-)
-"""Families whose class takes as many KV heads as attention heads where the file names none."""
-
-_OWN_HEAD_DIM = frozenset(
-    {
-        "gemma",
-        "qwen3",
-        "qwen3_vl_text",
-        "qwen3_vl_moe_text",
-        "glm",
-        "glm4",
-        "helium",
-        "seed_oss",
-        "ernie4_5",
-        "ernie4_5_moe",
-    }
-    | {"minimax_m2", "minimax_m3"}
-)
-"""Families whose class has a ``head_dim`` of its own, or may have: not hidden size over heads where the file names none."""
-
-_PLAIN_FAMILIES = _MHA_FAMILIES | frozenset(
-    [
-        "mistral",
-        "mixtral",
-        "qwen2",
-        "qwen2_moe",
-        "qwen2_vl",
-        "qwen2_vl_text",
-        "qwen2_5_vl",
-        "qwen2_5_vl_text",
-        "qwen3",
-        "qwen3_moe",
-        "qwen3_vl_text",
-        "qwen3_vl_moe_text",
-        "mimo",
-        "minimax_m2",
-        "minimax_m3",
-        "gemma",
-        "phi3",
-        "phi3_v",
-        "phimoe",
-        "phi4mm",
-        "phi4_multimodal",
-        "starcoder2",
-        "gpt_bigcode",
-        "falcon",
-        "dbrx",
-        "stablelm",
-        "internlm2",
-        "internlm3",
-        "cohere",
-        "olmo",
-        "olmo2",
-        "olmoe",
-        "nemotron",
-        "minicpm",
-        "granite",
-        "granitemoe",
-        "glm",
-        "glm4",
-        "glm4_moe",
-        "chatglm",
-        "exaone",
-        "smollm3",
-        "apertus",
-        "hunyuan_v1_moe",
-        "hunyuan_v1_dense",
-        "ernie4_5",
-        "ernie4_5_moe",
-        "arctic",
-        "aquila",
-        "xverse",
-        "Yi",
-        "yi",
-        "seed_oss",
-        "dots1",
-        "arcee",
-        "deepseek",
-        "solar",
-    ]
-)
-"""Families with full attention in every layer, as long as no key says otherwise."""
-
-_GATED_FAMILIES = _PLAIN_FAMILIES - frozenset(
-    [
-        "gpt2",
-        "gptj",
-        "gpt_neox",
-        "codegen",
-        "opt",
-        "bloom",
-        "phi",
-        "starcoder2",
-        "gpt_bigcode",
-        "falcon",
-        "nemotron",
-        "apertus",
-        "xglm",
-        "biogpt",
-        "persimmon",
-        "arcee",
-    ]
-)
-"""Families whose feed-forward has three matrices (gate, up, down), not two."""
 
 _Says = Callable[[Any], bool]
 
@@ -319,7 +197,7 @@ class _Config:
             for names in (_LAYERS, _HEADS, _KV_HEADS, _HEAD_DIM):
                 if self.optional(names) is None:
                     self.missing(names[0], "it, or the model_type whose default it takes")
-        elif self.family not in _PLAIN_FAMILIES:
+        elif self.family not in PLAIN_FAMILIES:
             found = f"{show(self.family)} is not a family that is known to have full attention in every layer"
             where = self.section if "model_type" in self.part else ()
             self.refuse((*where, "model_type"), f"{found}; expected one that is")
@@ -341,7 +219,7 @@ class _Config:
             found = (".".join(_NESTED_KV_HEADS), kv_heads)
         if found is None:
             said_null = any(key in self.part for key in _KV_HEADS)
-            if not said_null and self.family not in _MHA_FAMILIES and self.part.get("multi_query") is not False:
+            if not said_null and self.family not in MHA_FAMILIES and self.part.get("multi_query") is not False:
                 self.missing(_KV_HEADS[0], "the number of KV heads")
             return heads, f"{heads_key} {heads}, each with its own key and value"
         if heads % found[1]:
@@ -355,7 +233,7 @@ class _Config:
         found = self.optional(_HEAD_DIM)
         if found:
             return found[1], f"{found[0]} {found[1]}"
-        if self.family in _OWN_HEAD_DIM and not any(key in self.part for key in _HEAD_DIM):
+        if self.family in OWN_HEAD_DIM and not any(key in self.part for key in _HEAD_DIM):
             self.missing(_HEAD_DIM[0], f"the head dimension, which {self.family} does not derive from the hidden size")
         hidden_key, hidden = self.one_count(_HIDDEN, "the hidden size")
         if hidden % heads:
@@ -485,7 +363,7 @@ def _parameters(
         return None, None
     attention = 2 * hidden * head_dim * (heads + kv_heads)
     embeddings = vocabulary * hidden * (1 if part.get("tie_word_embeddings") is True else 2)
-    matrices = 3 if family in _GATED_FAMILIES else 2
+    matrices = 3 if family in GATED_FAMILIES else 2
     experts, per_token = _first(part, _EXPERTS), _first(part, _EXPERTS_PER_TOKEN)
     inner = _first(part, _INNER)
     if experts is not None and experts > 1:
