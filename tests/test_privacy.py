@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from benchmarks.fuzz_readers import CANARY, LENGTHS, READERS, SAMPLES
+from benchmarks.fuzz_readers import READERS
+from benchmarks.log_samples import CANARY, LENGTHS, SAMPLES
 from tests.conftest import Command
 
 COLUMNS = ["--columns", "arrival=at,unit=s,prompt_tokens=prompt,output_tokens=output"]

@@ -12,11 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.fuzz_readers import (
-    LENGTHS,
     MOVES,
     PAYLOADS,
     READERS,
-    SAMPLES,
     Move,
     log_of,
     mutated,
@@ -24,6 +22,7 @@ from benchmarks.fuzz_readers import (
     read,
     samples_of,
 )
+from benchmarks.log_samples import LENGTHS, SAMPLES
 
 CASES = int(os.environ.get("PHASELEDGER_FUZZ_CASES", "150"))
 
