@@ -19,7 +19,11 @@ telemetry:
   enabled: false
 nux:
   enabled: false
+compute_logs:
+  module: dagster.core.storage.noop_compute_log_manager
+  class: NoOpComputeLogManager
 """
+"""Without compute logs: Dagster would capture standard error and let another process repeat it, which may end before the last line."""
 
 
 def prepare_home() -> Path:
