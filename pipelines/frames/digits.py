@@ -1,4 +1,4 @@
-"""Rounding to the digits that are exported (docs/arithmetic.md, section 8)."""
+"""Rounding to the digits that are exported (docs/arithmetic.md, section 9)."""
 
 import polars as pl
 
