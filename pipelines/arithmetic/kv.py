@@ -26,6 +26,11 @@ PACKED_SCALE_BYTES, PACKED_SCALE_ELEMENTS, PACKED_POSITION_BYTES = 4, 128, 2
 
 KV_DTYPES = (*ELEMENT_BYTES, PACKED_LATENT)
 
+FORMULA = (
+    "bytes of a sequence = layout_factor x (growth x tokens + sum over windows of bytes_per_token x min(tokens, window_tokens) + state);"
+    " bytes of one layer = tensor_parallel x ceil(heads / tensor_parallel) x (first + second) x element bytes"
+)
+
 RECURRENT_BYTES, CONVOLUTION_BYTES = 4, 2
 """Engines keep a recurrent state in fp32 and a convolution state in 16 bits, whatever the KV dtype (vLLM's default for Mamba layers)."""
 
@@ -159,3 +164,68 @@ def in_blocks(tokens: int, block_tokens: int) -> int:
     112
     """
     return -(-tokens // block_tokens) * block_tokens
+
+
+@dataclass(frozen=True)
+class BoundedLayers:
+    """Layers that keep the last ``tokens`` tokens: how many they are, and their bytes per token together (ω)."""
+
+    tokens: int
+    layers: int
+    bytes_per_token: float
+
+
+@dataclass(frozen=True)
+class CacheModel:
+    """The cache of a served model under one bound, over all ranks of a worker, layout factor included.
+
+    ``growth`` (g) and ``windows`` (ω) are in bytes per token, ``state`` (s) in bytes per sequence. ``growing_layers`` and
+    ``state_layers`` count layers, of each kind apart.
+    """
+
+    growth: float
+    growing_layers: int
+    windows: tuple[BoundedLayers, ...]
+    state: float
+    state_layers: int
+    block_tokens: int = 1
+
+    @property
+    def allocated(self) -> float:
+        """Bytes per token where every layer gets the full length (A)."""
+        return self.growth + sum(window.bytes_per_token for window in self.windows)
+
+    @property
+    def block_rest(self) -> float:
+        """Tokens that whole blocks take beyond those of a sequence, on average over uniform remainders: (β - 1)/2."""
+        return (self.block_tokens - 1) / 2
+
+
+def cache_model(
+    shape: CacheShape, kv_dtype: str, *, tensor_parallel: int, layout_factor: float, block_tokens: int
+) -> CacheModel:
+    """``shape`` under one bound.
+
+    >>> cache_model(
+    ...     (CacheLayers("full", 32, 8, 128, 128),), "bf16", tensor_parallel=1, layout_factor=1.5, block_tokens=1
+    ... ).growth
+    196608.0
+    """
+    found = cache_bytes(shape, kv_dtype, tensor_parallel)
+    factor = Fraction(layout_factor)
+
+    def layers(kinds: tuple[str, ...], tokens: int | None = None) -> int:
+        return sum(part.layers for part in shape if part.kind in kinds and tokens in (None, part.tokens))
+
+    windows = tuple(
+        BoundedLayers(window.tokens, layers(("window",), window.tokens), float(factor * window.bytes_per_token))
+        for window in found.windows
+    )
+    return CacheModel(
+        growth=float(factor * found.growth),
+        growing_layers=layers(("full", "latent", "index")),
+        windows=windows,
+        state=float(factor * found.state),
+        state_layers=layers(("state",)),
+        block_tokens=block_tokens,
+    )

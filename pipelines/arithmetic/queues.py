@@ -1,44 +1,48 @@
 """Waits (docs/arithmetic.md, section 4). Never evaluated at or above a ceiling: the caller refuses first."""
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import polars as pl
 
 from pipelines.arithmetic.service import Number
+
+N = TypeVar("N", pl.Expr, float)
+"""Columns of a frame, or one number."""
 
 ROUND_ROBIN = "round_robin"
 LEAST_LOADED = "least_loaded"
 
 
 @dataclass(frozen=True)
-class Wait:
+class Wait(Generic[N]):
     """Probability of waiting at all, and the mean wait in seconds over all arrivals."""
 
-    probability: pl.Expr
-    mean_s: pl.Expr
+    probability: N
+    mean_s: N
 
 
-def shared_queue_probability(rho: pl.Expr, servers: pl.Expr) -> pl.Expr:
+def shared_queue_probability(rho: N, servers: N) -> N:
     """Share of arrivals that find all ``servers`` busy, about ρ^(√(2(n+1)) - 1). Source: Sakasegawa 1977; ρ itself for n = 1.
 
-    >>> pl.select(shared_queue_probability(pl.lit(0.5), pl.lit(1))).item()
+    >>> shared_queue_probability(0.5, 1)
     0.5
     """
-    return rho ** ((2.0 * (servers + 1)).sqrt() - 1)
+    probability: N = rho ** ((2.0 * (servers + 1)) ** 0.5 - 1)
+    return probability
 
 
-def shared_queue_wait(ca2: Number, cs2: pl.Expr, rho: pl.Expr, servers: pl.Expr, s_mean: pl.Expr) -> Wait:
+def shared_queue_wait(ca2: float | N, cs2: N, rho: N, servers: N, s_mean: N) -> Wait[N]:
     """One queue that feeds ``servers`` workers, G/G/n: W = (ca² + cs²)/2 · Pw/(n·(1 - ρ)) · S. Source: Allen-Cunneen.
 
-    >>> w = shared_queue_wait(1.0, pl.lit(1.0), pl.lit(0.5), pl.lit(1), pl.lit(0.1))  # M/M/1: ρ/(1 - ρ)·S
-    >>> pl.select(w.mean_s).item()
+    >>> shared_queue_wait(1.0, 1.0, 0.5, 1, 0.1).mean_s  # M/M/1: ρ/(1 - ρ)·S
     0.1
     """
     probability = shared_queue_probability(rho, servers)
     return Wait(probability, (ca2 + cs2) / 2 * probability / (servers * (1 - rho)) * s_mean)
 
 
-def own_queue_wait(ca2: Number, cs2: pl.Expr, rho: pl.Expr, servers: pl.Expr, s_mean: pl.Expr) -> Wait:
+def own_queue_wait(ca2: Number, cs2: pl.Expr, rho: pl.Expr, servers: pl.Expr, s_mean: pl.Expr) -> Wait[pl.Expr]:
     """Every n-th arrival to each of ``servers`` workers with a queue of its own, G/G/1: W = (ca²/n + cs²)/2 · ρ/(1 - ρ) · S.
 
     Source: Kingman; the sum of n independent inter-arrival times has 1/n of their squared coefficient of variation.
@@ -50,10 +54,13 @@ def own_queue_wait(ca2: Number, cs2: pl.Expr, rho: pl.Expr, servers: pl.Expr, s_
     return Wait(rho, (ca2 / servers + cs2) / 2 * rho / (1 - rho) * s_mean)
 
 
-def pool_wait(dispatch: str, ca2: Number, cs2: pl.Expr, rho: pl.Expr, servers: pl.Expr, s_mean: pl.Expr) -> Wait:
+def pool_wait(dispatch: str, ca2: Number, cs2: pl.Expr, rho: pl.Expr, servers: pl.Expr, s_mean: pl.Expr) -> Wait[pl.Expr]:
     """The wait that ``service.dispatch`` gives: :func:`own_queue_wait` if round_robin, :func:`shared_queue_wait` if least_loaded."""
-    form = {ROUND_ROBIN: own_queue_wait, LEAST_LOADED: shared_queue_wait}[dispatch]
-    return form(ca2, cs2, rho, servers, s_mean)
+    if dispatch == ROUND_ROBIN:
+        return own_queue_wait(ca2, cs2, rho, servers, s_mean)
+    if dispatch == LEAST_LOADED:
+        return shared_queue_wait(ca2, cs2, rho, servers, s_mean)
+    raise ValueError(f"no such dispatch: {dispatch}")
 
 
 def residual_step_s(b: pl.Expr, step: pl.Expr) -> pl.Expr:

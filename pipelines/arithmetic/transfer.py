@@ -1,35 +1,145 @@
-"""Moving a prompt's KV cache to the decode pool (docs/arithmetic.md, section 3)."""
+"""Moving a prompt's KV cache to the decode pool (docs/arithmetic.md, section 3), under one bound."""
 
-import polars as pl
+from bisect import bisect_right
+from dataclasses import dataclass
+from itertools import pairwise
 
-from pipelines.arithmetic.service import Number
+from pipelines.arithmetic.kv import CacheModel
 
-FORMULA = "transfer_s = registration + synchronization + receiver_visibility + bytes / effective_bandwidth"
+FORMULA = (
+    "transfer_s = router_handover + registration + synchronization + receiver_visibility"
+    " + seconds_per_descriptor x descriptors + bytes / (links_per_transfer x effective_bandwidth x (1 - competing_traffic));"
+    " within the range of a measured curve: router_handover + curve(bytes) / (1 - competing_traffic)"
+)
 
 
-def transfer_s(p1: Number, *, overhead: Number, kappa: Number, w: Number) -> Number:
-    """Mean seconds to move the KV cache of ``p1`` prompt tokens over one link: T = o_x + κ·p1/w.
+@dataclass(frozen=True)
+class Affine:
+    """Fixed overhead, a cost per descriptor, and the bandwidth of one transfer (w', bytes/s)."""
 
-    >>> transfer_s(1000.0, overhead=0.003, kappa=131072.0, w=131072e6)
-    0.004
+    overhead_s: float
+    seconds_per_descriptor: float
+    bandwidth: float
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Measured (bytes, seconds) of single transfers, ascending, straight between two points."""
+
+    points: tuple[tuple[float, float], ...]
+
+    def covers(self, size: float) -> bool:
+        """Whether ``size`` bytes lie within the measured range."""
+        return self.points[0][0] <= size <= self.points[-1][0]
+
+    def slope(self, size: float) -> float:
+        """Seconds per byte at ``size``: of the piece that it begins or lies in, of the last one from the end on, 0 below the range.
+
+        >>> curve = Curve(((10.0, 1.0), (20.0, 2.0), (40.0, 3.0)))
+        >>> [curve.slope(size) for size in (5, 10, 20, 40, 80)]
+        [0.0, 0.1, 0.05, 0.05, 0.05]
+        """
+        if size < self.points[0][0]:
+            return 0.0
+        (b, tau), (next_b, next_tau) = self._piece(size)
+        return (next_tau - tau) / (next_b - b)
+
+    def seconds(self, size: float) -> float:
+        """Time of ``size`` bytes; the time of the smallest below the range, on along the last piece above it.
+
+        >>> Curve(((10.0, 1.0), (20.0, 2.0), (40.0, 3.0))).seconds(30.0)
+        2.5
+        """
+        if size < self.points[0][0]:
+            return self.points[0][1]
+        (b, tau), _ = self._piece(size)
+        return tau + (size - b) * self.slope(size)
+
+    def _piece(self, size: float) -> tuple[tuple[float, float], tuple[float, float]]:
+        pieces = list(pairwise(self.points))
+        place = bisect_right(self.points, size, key=lambda point: point[0]) - 1
+        return pieces[min(place, len(pieces) - 1)]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One transfer: bytes (K), descriptors (X), time (T) and the payload's part of it (Y) in seconds, slope of T in seconds per token."""
+
+    size_bytes: float
+    descriptors: float
+    seconds: float
+    payload_s: float
+    slope: float
+
+
+@dataclass(frozen=True)
+class TransferModel:
+    """How a prompt's cache moves: at least one of ``affine`` and ``curve``, the curve where it was measured.
+
+    ``relayout`` (r_x) is bytes moved per byte of cache, ``regions`` (n_r) descriptors per layer and block, ``competing`` (χ) the
+    share of a link that other traffic takes.
     """
-    return overhead + kappa * p1 / w
 
+    cache: CacheModel
+    affine: Affine | None
+    curve: Curve | None
+    handover_s: float = 0.0
+    competing: float = 0.0
+    relayout: float = 1.0
+    regions: float = 2.0
 
-def transfer_second_moment(p1: Number, p2: Number, *, overhead: Number, kappa: Number, w: Number) -> Number:
-    """E[T²] in s²: the square of o_x + κ·p/w, expanded.
+    def of_mean(self, tokens: float) -> Moved:
+        """A transfer of ``tokens`` tokens on average, which end anywhere in their last block.
 
-    >>> transfer_second_moment(3.0, 9.0, overhead=1.0, kappa=2.0, w=2.0)  # T(3) = 4
-    16.0
-    """
-    per_token = kappa / w
-    return overhead * overhead + 2 * overhead * per_token * p1 + per_token * per_token * p2
+        >>> plain = CacheModel(growth=131072.0, growing_layers=32, windows=(), state=0.0, state_layers=0)
+        >>> TransferModel(plain, Affine(0.003, 0.0, 131072e6), curve=None).of_mean(1000.0).seconds
+        0.004
+        """
+        return self._of_cache(tokens + self.cache.block_rest)
 
+    def of_prompt(self, tokens: int) -> Moved:
+        """The transfer of one prompt of exactly ``tokens`` tokens, in whole blocks."""
+        block = self.cache.block_tokens
+        return self._of_cache(float(-(-tokens // block) * block))
 
-def hidden_s(p1: Number, execution: Number, *, phi: Number, kappa: Number, w: Number) -> pl.Expr:
-    """Seconds of payload time that streaming hides behind prefill: min(φ·κ·p1/w, S).
+    def size_bytes(self, tokens: float) -> float:
+        """K of ``tokens`` tokens that fill their blocks: growing layers take all of them, the others what their window holds."""
+        held = sum(window.bytes_per_token * min(tokens, window.tokens) for window in self.cache.windows)
+        return self.relayout * (self.cache.growth * tokens + held + self.cache.state)
 
-    >>> pl.select(hidden_s(pl.lit(100.0), pl.lit(0.2), phi=0.5, kappa=1.0, w=100.0)).item()
-    0.2
-    """
-    return pl.min_horizontal(pl.lit(1.0) * phi * kappa * p1 / w, pl.lit(1.0) * execution)
+    def descriptors(self, tokens: float) -> float:
+        """X of ``tokens`` tokens that fill their blocks: regions x blocks of each layer, and one per state."""
+        held = sum(window.layers * min(tokens, window.tokens) for window in self.cache.windows)
+        blocks = (self.cache.growing_layers * tokens + held) / self.cache.block_tokens
+        return self.regions * blocks + self.cache.state_layers
+
+    def of_bytes(self, size: float, descriptors: float) -> tuple[float, float]:
+        """T and Y in seconds of a transfer of ``size`` bytes in so many descriptors."""
+        curve, affine = self.curve, self.affine
+        if curve is not None and (affine is None or curve.covers(size)):
+            slowed = 1 / (1 - self.competing)
+            seconds = curve.seconds(size) * slowed
+            return self.handover_s + seconds, seconds - curve.points[0][1] * slowed
+        assert affine is not None
+        payload = size / affine.bandwidth
+        return self.handover_s + affine.overhead_s + affine.seconds_per_descriptor * descriptors + payload, payload
+
+    def leaves_curve(self, size: float) -> bool:
+        """Whether ``size`` bytes are outside of the measured range."""
+        return self.curve is not None and not self.curve.covers(size)
+
+    def _of_cache(self, tokens: float) -> Moved:
+        size, descriptors = self.size_bytes(tokens), self.descriptors(tokens)
+        seconds, payload = self.of_bytes(size, descriptors)
+        return Moved(size, descriptors, seconds, payload, self._slope(tokens, size))
+
+    def _slope(self, tokens: float, size: float) -> float:
+        growing = [window for window in self.cache.windows if tokens < window.tokens]
+        per_token = self.relayout * (self.cache.growth + sum(window.bytes_per_token for window in growing))
+        curve, affine = self.curve, self.affine
+        if curve is not None and (affine is None or curve.covers(size)):
+            return curve.slope(size) * per_token / (1 - self.competing)
+        assert affine is not None
+        layers = self.cache.growing_layers + sum(window.layers for window in growing)
+        descriptors = self.regions * layers / self.cache.block_tokens
+        return affine.seconds_per_descriptor * descriptors + per_token / affine.bandwidth

@@ -5,8 +5,10 @@ import click
 from pipelines import __version__
 from pipelines.cli.cohorts import cohorts
 from pipelines.cli.init import init
+from pipelines.cli.kv import kv
 from pipelines.cli.plan import plan
 from pipelines.cli.trace import trace
+from pipelines.cli.transfer import transfer
 from pipelines.cli.ui import ui
 from pipelines.cli.verify import verify
 
@@ -23,5 +25,5 @@ def command() -> None:
     """
 
 
-for verb in (plan, verify, trace, init, cohorts, ui):
+for verb in (plan, verify, trace, init, kv, transfer, cohorts, ui):
     command.add_command(verb)

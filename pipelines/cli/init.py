@@ -15,6 +15,7 @@ from pipelines.cli.trace import convert
 
 if TYPE_CHECKING:
     from pipelines.cli.init_template import Inventory, LogFacts, Shape
+    from pipelines.declarations.model_cache import ModelCache, ReadLayers
     from pipelines.traces.describe import Description
     from pipelines.traces.log import Log
 
@@ -139,7 +140,7 @@ def _check_directory(directory: Path, *, force: bool) -> None:
 
 def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, parameters: int | None) -> "Shape":
     from pipelines.cli.init_template import ASSUMED_PARAMETERS, Shape
-    from pipelines.declarations.model_config import read_model_shape
+    from pipelines.declarations.model_configs import read_model_cache
 
     declared = {part: count for part, count in by_hand.items() if count is not None}
     given = (
@@ -155,8 +156,10 @@ def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, pa
         )
         return Shape(name, **declared, kv_dtype=kv_dtype, note=note, parameters=parameters, parameters_from=given)
     assert model is not None
-    read = read_model_shape(model)
-    note = f"read from {model.name}: {', '.join(read.read_from)}; observed, with the file as source, if it is that of the served model"
+    read = read_model_cache(model)
+    kept = _plain_layers(model, read)
+    read_from = ", ".join(factor.read_from for factor in kept.factors[:3])
+    note = f"read from {model.name}: {read_from}; observed, with the file as source, if it is that of the served model"
     for extra in read.notes:
         note += f"; {extra}"
     total = parameters or read.parameters
@@ -166,9 +169,9 @@ def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, pa
     source = given if parameters or read.parameters is None else f"counted from {model.name}"
     return Shape(
         name=name,
-        layers=read.layers,
-        kv_heads=read.kv_heads,
-        head_dim=read.head_dim,
+        layers=kept.layers.layers,
+        kv_heads=kept.layers.heads,
+        head_dim=kept.layers.first,
         kv_dtype=kv_dtype,
         note=note,
         attention_heads=read.attention_heads,
@@ -177,6 +180,23 @@ def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, pa
         parameters_from=source,
         context_tokens=read.context_tokens,
     )
+
+
+def _plain_layers(model: Path, read: "ModelCache") -> "ReadLayers":
+    """The only part of a cache that is layers x KV heads x head dimension; a problem where it is anything else."""
+    from pipelines.declarations.cache import shape_text
+    from pipelines.declarations.problems import DeclarationProblems, Problem
+
+    if len(read.parts) == 1 and read.parts[0].layers.kind == "full":
+        layers = read.parts[0].layers
+        if layers.first == layers.second:
+            return read.parts[0]
+    found = (
+        f"its KV cache is {shape_text(read.shape)}, not 2 x layers x KV heads x head dimension per token; "
+        "expected a model with full attention in every layer"
+    )
+    hint = "declare the shape by hand with --layers, --kv-heads and --head-dim"
+    raise DeclarationProblems([Problem(str(model), 1, 1, "", found, hint)])
 
 
 def _inventory(shape: "Shape", gpus: int) -> "Inventory":

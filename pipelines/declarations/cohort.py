@@ -7,7 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+from pipelines.declarations.cache import CacheShape, shape_text
 from pipelines.declarations.documents import Document, optional_text, read_documents
+from pipelines.declarations.model import model_problems, model_shape
 from pipelines.declarations.places import meant_cohort
 from pipelines.declarations.problems import Problem, show
 from pipelines.declarations.quantities import QUANTITIES, Quantity, Reading, Readings, read_quantities
@@ -24,10 +26,16 @@ from pipelines.declarations.requests import (
 )
 from pipelines.declarations.schema import schema_problems, without_repeats
 from pipelines.declarations.text import reason
+from pipelines.declarations.transfer_curve import FILE as CURVE_FILE
+from pipelines.declarations.transfer_curve import curve_problems, declared_curve
+from pipelines.declarations.transfer_table import curve_text
 from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES, Cohort, Input
+from pipelines.declarations.worker_relations import worker_problems
 
 EXPECTED = "a cohort (kind: Cohort)"
 DEFAULT_NOTE = "not declared: default"
+OF_DESCRIPTORS = ("network.seconds_per_descriptor", "network.regions_per_block")
+"""Mean nothing without a bandwidth: a measured curve includes them."""
 
 
 def read_cohort(path: str | os.PathLike[str]) -> tuple[Cohort | None, Document | None, list[Problem]]:
@@ -45,7 +53,13 @@ def read_cohort(path: str | os.PathLike[str]) -> tuple[Cohort | None, Document |
     readings, numbers = read_quantities(document)
     of_requests, more_numbers = read_request_numbers(document)
     related = [*related_problems(document, readings), *request_problems(document, of_requests)]
-    meaning = [*numbers, *more_numbers, *related, *_file_problems(document, file.parent)]
+    files = list(_file_problems(document, file.parent))
+    named = {problem.path for problem in files}
+    meaning = [*numbers, *more_numbers, *related, *worker_problems(document, readings), *files]
+    if "model.config" not in named:
+        meaning += model_problems(document, file.parent)
+    if CURVE_FILE not in named:
+        meaning += curve_problems(document, readings, file.parent)
     structure = schema_problems(document, "cohort.v1")
     if document.get("kind") in RULE_KINDS:  # a rules file in place of a cohort is one mistake, not fifty
         structure, meaning = [problem for problem in structure if problem.path == "kind"], []
@@ -57,7 +71,12 @@ def read_cohort(path: str | os.PathLike[str]) -> tuple[Cohort | None, Document |
 
 def _file_problems(document: Document, directory: Path) -> Iterator[Problem]:
     """Files that a cohort names and that cannot be read."""
-    for path, what in (("requests.trace.file", "a request log"), ("requests.trace.lengths", "a data set of lengths")):
+    for path, what in (
+        ("requests.trace.file", "a request log"),
+        ("requests.trace.lengths", "a data set of lengths"),
+        ("model.config", "a model's config.json"),
+        (CURVE_FILE, "a table of measured transfers"),
+    ):
         name = document.get(path)
         if isinstance(name, str) and name.strip():
             yield from _unreadable(document, path, name, directory, f"expected {what}, relative to {directory}")
@@ -91,23 +110,24 @@ def _cohort(document: Document, readings: Readings, of_requests: RequestNumbers,
         slice=request_slice(document, of_requests),
         prefix_cache=prefix_cache(document),
         bucket_edges_tokens=bucket_edges(document),
-        inputs=tuple(_inputs(document, readings)),
+        inputs=tuple(_inputs(document, readings, directory)),
         file=file,
     )
 
 
-def _inputs(document: Document, readings: Readings) -> Iterator[Input]:
+def _inputs(document: Document, readings: Readings, directory: Path) -> Iterator[Input]:
     hidden = {
         "network": not document.has("topologies.disaggregated"),
         "requests": not document.has("requests.arrivals"),
     }
+    affine_only = () if document.has("network.effective_bandwidth") else OF_DESCRIPTORS
     for quantity in QUANTITIES:
-        if hidden.get(quantity.block):
+        if hidden.get(quantity.block) or quantity.path in affine_only:
             continue
-        if quantity.form == "knob":
-            value = _knob(document, quantity.path)
+        if quantity.form in ("knob", "shape", "curve"):
+            value = _composed(document, quantity, directory)
             if value:
-                yield _input(quantity, value, {})
+                yield _input(quantity, value, _said(document, quantity))
         elif document.has(quantity.place):
             yield _declared(document, quantity, readings)
         elif quantity.default is not None:
@@ -115,12 +135,35 @@ def _inputs(document: Document, readings: Readings) -> Iterator[Input]:
 
 
 def _declared(document: Document, quantity: Quantity, readings: Readings) -> Input:
-    about = {"quantity": quantity.place, "block": quantity.block}.get(quantity.form)
-    said = document.mapping(about) if about else {}
+    said = _said(document, quantity)
     if quantity.unit == "text":
         return _input(quantity, str(document.get(quantity.path)), said)
     reading = readings[quantity.path]
     return _input(quantity, _si(quantity, reading.value), said, reading)
+
+
+def _said(document: Document, quantity: Quantity) -> dict[str, object]:
+    """Where the provenance of an input is written."""
+    about = {
+        "quantity": quantity.place,
+        "curve": quantity.place,
+        "block": quantity.block,
+        "shape": quantity.block,
+    }.get(quantity.form)
+    return document.mapping(about) if about else {}
+
+
+def _composed(document: Document, quantity: Quantity, directory: Path) -> str:
+    """The text of an input that several keys or a file make; none where nothing is declared."""
+    if quantity.form == "knob":
+        return _knob(document, quantity.path)
+    if quantity.form == "curve":
+        curve = declared_curve(document, directory)
+        return curve_text(curve) if curve else ""
+    shape: CacheShape | None = None
+    if document.has("model.config") or document.has("model.cache"):
+        shape = model_shape(document, directory)
+    return shape_text(shape) if shape else ""
 
 
 def _input(

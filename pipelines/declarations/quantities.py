@@ -9,8 +9,10 @@ from pipelines.declarations.documents import Document
 from pipelines.declarations.problems import Problem
 from pipelines.declarations.units import Domain, QuantityError, Unit, exact, within
 
-Form = Literal["quantity", "block", "word", "knob"]
-"""A mapping with its own provenance; a value under its block's provenance; a bare word; a knob of ``topologies``."""
+Form = Literal["quantity", "block", "word", "knob", "shape", "curve"]
+"""A mapping with its own provenance; a value under its block's provenance; a bare word; a knob of ``topologies``; the cache of a
+model, by hand or from a file; a table of measured transfers.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,12 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("model.layers", "count", "block"),
     Quantity("model.kv_heads", "count", "block"),
     Quantity("model.head_dim", "count", "block"),
+    Quantity("model.cache", "text", "shape"),
     Quantity("model.kv_dtype", "text", "block"),
     Quantity("model.layout_factor", "ratio", "quantity", "positive", "high", 1.0),
+    Quantity("model.tensor_parallel", "count", "block", default=1),
+    Quantity("model.block_tokens", "count", "block", default=1),
+    Quantity("model.kv_allocation", "text", "block", default="uniform"),
     Quantity("service.dispatch", "text", "word"),
     Quantity("service.first_token_source", "text", "word", default="decode"),
     Quantity("service.admission", "s", "quantity", "not_negative", "high"),
@@ -69,19 +75,34 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("inventory.gpus", "count", "block"),
     Quantity("inventory.gpus_per_worker", "count", "block"),
     Quantity("inventory.kv_memory_per_worker", "B", "quantity", "positive", "low"),
+    Quantity("inventory.kv_tokens_per_worker", "count", "quantity", "positive", "low"),
+    Quantity("inventory.gpu_memory", "B", "quantity", "positive", "low"),
+    Quantity("inventory.memory_utilization", "ratio", "quantity", "share", "low"),
+    Quantity("inventory.weights_per_worker", "B", "quantity", "not_negative", "high"),
+    Quantity("inventory.activations_per_worker", "B", "quantity", "not_negative", "high"),
     Quantity("network.links", "count", "quantity", "positive", "low"),
+    Quantity("network.links_per_transfer", "count", "quantity", "positive", default=1),
+    Quantity("network.link_sharing", "text", "word", default="shared"),
     Quantity("network.line_rate", "B/s", "quantity"),
     Quantity("network.effective_bandwidth", "B/s", "quantity", "positive", "low"),
     Quantity("network.peak_bandwidth", "B/s", "quantity"),
+    Quantity("network.competing_traffic", "ratio", "quantity", "below_one", "high", 0.0),
     Quantity("network.registration", "s", "quantity", "not_negative", "high"),
     Quantity("network.synchronization", "s", "quantity", "not_negative", "high"),
     Quantity("network.receiver_visibility", "s", "quantity", "not_negative", "high"),
+    Quantity("network.router_handover", "s", "quantity", "not_negative", "high", 0.0),
+    Quantity("network.seconds_per_descriptor", "s", "quantity", "not_negative", "high", 0.0),
+    Quantity("network.regions_per_block", "count", "quantity", "positive", "high", 2),
+    Quantity("network.relayout_factor", "ratio", "quantity", "positive", "high", 1.0),
+    Quantity("network.prefix_at_destination", "ratio", "quantity", "fraction", "low", 0.0),
     Quantity("network.overlap", "ratio", "quantity", "fraction", "low", 0.0),
     Quantity("network.utilization_ceiling", "ratio", "quantity", "share", "low"),
+    Quantity("network.transfer_curve", "text", "curve"),
     Quantity("objectives.ttft", "s", "block"),
     Quantity("objectives.tpot", "s", "block"),
     Quantity("objectives.stall", "s", "block"),
     Quantity("objectives.ttft_growth", "s", "block"),
+    Quantity("objectives.transfer_reserve", "ratio", "block", "share"),
     Quantity("objectives.attainment", "ratio", "block", "share"),
     Quantity("topologies.compared", "text", "knob"),
     Quantity("topologies.chunked.chunk_tokens", "text", "knob"),

@@ -37,9 +37,16 @@ def _line_rate(document: Document, readings: Readings) -> Iterator[Problem]:
             f"{written} is above the line rate of {document.text('network.line_rate.value')}: "
             f"{_gigabytes(bandwidth)} against {_gigabytes(limit)}; expected at most the line rate"
         )
-        in_bytes = re.search("B(/s|ps)", written)
-        hint = "GB/s where Gbit/s was meant?" if in_bytes and 2 * limit <= bandwidth <= 8 * limit else None
-        yield document.problem(f"network.effective_bandwidth.{end}", message, hint)
+        yield document.problem(f"network.effective_bandwidth.{end}", message, _mistaken_unit(written, bandwidth, limit))
+
+
+def _mistaken_unit(written: str, bandwidth: Fraction, limit: Fraction) -> str | None:
+    """The unit that was probably meant: bits for bytes, or decimal for binary prefixes."""
+    binary = re.search("([KMGT])iB", written)
+    if binary and bandwidth * Fraction(1000, 1024) ** ("KMGT".index(binary.group(1)) + 1) <= limit:
+        return f"{binary.group()}/s where {binary.group(1).replace('K', 'k')}B/s was meant?"
+    in_bytes = re.search("B(/s|ps)", written)
+    return "GB/s where Gbit/s was meant?" if in_bytes and 2 * limit <= bandwidth <= 8 * limit else None
 
 
 def _gigabytes(bandwidth: Fraction) -> str:

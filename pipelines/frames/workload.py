@@ -75,6 +75,9 @@ class Strata(pa.DataFrameModel):
     prompt_tokens_mean: pl.Float64 = _column("Mean prompt", "tokens", "E[p] of the stratum", ge=1)
     uncached_tokens_mean: pl.Float64 = _column("Mean uncached", "tokens", "E[u] of the stratum", ge=1)
     attention_mean: pl.Float64 = _column("Mean attention", "tokens^2", "E[z] of the stratum", ge=1)
+    prompt_tokens_m2: pl.Float64 = _column("Prompt, 2nd moment", "tokens^2", "E[p^2] of the stratum", ge=1)
+    prompt_uncached_mean: pl.Float64 = _column("Mean prompt x uncached", "tokens^2", "E[p*u] of the stratum", ge=1)
+    uncached_tokens_m2: pl.Float64 = _column("Uncached, 2nd moment", "tokens^2", "E[u^2] of the stratum", ge=1)
 
     class Config:
         """No other columns."""

@@ -6,26 +6,21 @@ from typing import Any
 import polars as pl
 
 from pipelines import __version__, arithmetic
-from pipelines.arithmetic import kv, service, transfer
+from pipelines.arithmetic import service
 from pipelines.frames.canonical import digest
-from pipelines.frames.digits import RESULT_DIGITS, round_results, significant
+from pipelines.frames.digits import RESULT_DIGITS, round_results
 from pipelines.frames.evaluation import LANES
 from pipelines.frames.inputs import BOUNDS, inputs_json
 from pipelines.gates.decision import standing
 from pipelines.gates.rules import applicable, part_weights, preferred_keys
+from pipelines.receipts.cache import kv_section, transfer_section
 from pipelines.receipts.headlines import NOTHING_PASSES
 from pipelines.receipts.matrix_csv import COLUMNS_OF_BOUND, matrix_csv
 from pipelines.receipts.plan import PlanFrames
 from pipelines.receipts.reliance import rests_on, unobserved_share
-from pipelines.topologies.constants import (
-    BANDWIDTH_INPUT,
-    OVERHEAD_INPUTS,
-    bound_constants,
-    kv_bytes_per_token,
-    transfer_overhead_s,
-    workload_moments,
-)
+from pipelines.topologies.constants import bound_constants, workload_moments
 from pipelines.topologies.declared import PART_KINDS, TOPOLOGIES
+from pipelines.topologies.transfers import prefill_symbols
 
 STATEMENT = (
     "Deterministic arithmetic over declared inputs. Inputs are observed or supplied, results are derived, latencies are modeled means: "
@@ -38,9 +33,6 @@ UNMEASURED = (
     "how the scheduler batches prompts",
     "behaviour after a worker, a transfer or a router fails",
 )
-
-_PREFILL_SYMBOLS = ("overhead", "tokens_per_second", "seconds_per_token_squared")
-"""d, r_p and q under ``service.prefill``."""
 
 Json = dict[str, Any]
 
@@ -56,9 +48,9 @@ def build_receipt(plan: PlanFrames) -> tuple[Json, bytes]:
         "cohort": {"name": plan.frozen["name"].item(), "title": plan.frozen["title"].item()},
         "inputs": inputs_json(plan.inputs),
         "workload": _workload(plan),
-        "kv": _kv(plan),
+        "kv": kv_section(plan),
         "service": _service(plan),
-        "transfer": _transfer(plan),
+        "transfer": transfer_section(plan),
         "topologies": _topologies(plan),
         "rules": _rules(plan),
         "scenarios": _scenarios(plan),
@@ -98,21 +90,11 @@ def _workload(plan: PlanFrames) -> Json:
     )
 
 
-def _kv(plan: PlanFrames) -> Json:
-    inputs = plan.table
-    factors: Json = {
-        name: inputs.number(f"model.{name}") for name in ("layers", "kv_heads", "head_dim", "layout_factor")
-    }
-    factors["element_bytes"] = kv.ELEMENT_BYTES[inputs.word("model.kv_dtype")]
-    per_token = {bound: significant(kv_bytes_per_token(inputs, bound)) for bound in BOUNDS}
-    return {"formula": kv.FORMULA, "factors": factors, "bytes_per_token": per_token}
-
-
 def _service(plan: PlanFrames) -> list[Json]:
     """E[S] and E[S²] of whole prompts, per bound and bucket."""
     rows = []
     for bound in BOUNDS:
-        d, r_p, q = (plan.table.number(f"service.prefill.{name}", bound) for name in _PREFILL_SYMBOLS)
+        d, r_p, q = prefill_symbols(plan.table, bound)
         for bucket in plan.buckets.iter_rows(named=True):
             u1, u2, z1, z2, uz = (
                 workload_moments(bucket, plan.table, bound)[symbol] for symbol in ("u1", "u2", "z1", "z2", "uz")
@@ -122,24 +104,6 @@ def _service(plan: PlanFrames) -> list[Json]:
             rows.append((bound, bucket["bucket"], mean, second))
     columns = ("bound", "bucket", "prefill_mean_s", "prefill_m2_s2")
     return round_results(pl.DataFrame(rows, schema=list(columns), orient="row")).to_dicts()
-
-
-def _transfer(plan: PlanFrames) -> Json | None:
-    inputs = plan.table
-    if not inputs.has(BANDWIDTH_INPUT):
-        return None
-    used = {
-        bound: {
-            "overhead_s": significant(transfer_overhead_s(inputs, bound)),
-            "bandwidth_bytes_per_s": inputs.number(BANDWIDTH_INPUT, bound),
-        }
-        for bound in BOUNDS
-    }
-    return {
-        "formula": transfer.FORMULA,
-        "bandwidth_input": BANDWIDTH_INPUT,
-        "overhead_inputs": list(OVERHEAD_INPUTS),
-    } | used
 
 
 def _topologies(plan: PlanFrames) -> list[Json]:

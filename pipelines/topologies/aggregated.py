@@ -6,12 +6,13 @@ from pipelines.arithmetic import queues, service
 from pipelines.topologies.phases import (
     CA2,
     D1,
-    KAPPA,
+    KV_MEMORY,
     RATE,
     T0,
     C,
     Phases,
-    Stratum,
+    Setting,
+    decode_seconds,
     decode_token_seconds,
     no_movement_s,
     prefill_token_seconds,
@@ -22,19 +23,19 @@ from pipelines.topologies.phases import (
 )
 
 
-def evaluate(base: pl.DataFrame, dispatch: str, first_token: str, strata: tuple[Stratum, ...]) -> Phases:
+def evaluate(base: pl.DataFrame, setting: Setting) -> Phases:
     """Waits, TPOT, stall and loads of every aggregated scenario in ``base``; prefill always emits the first token."""
-    del first_token, strata
     n = pl.col("workers_mixed")
     rho_p, b, t = pl.col("rho_p"), pl.col("decode_batch"), pl.col("t")
-    frame = with_decode_demand(with_whole_prompt_moments(base), "prefill", n)
+    frame = with_decode_demand(with_whole_prompt_moments(base), setting, "prefill", n)
     frame = frame.with_columns(rho_p=RATE * pl.col("s_mean") / n).with_columns(
         load_mixed=rho_p + pl.col("rho_d"), t=service.tpot_s(T0, C, rho_prefill=rho_p, rho_decode=pl.col("rho_d"))
     )
     frame = with_step_and_slots(frame.with_columns(decode_batch=pl.col("x") * t))
-    queue = queues.pool_wait(dispatch, CA2, pl.col("cs2"), rho_p, n, pl.col("s_mean"))
+    queue = queues.pool_wait(setting.dispatch, CA2, pl.col("cs2"), rho_p, n, pl.col("s_mean"))
+    held = setting.resident_bytes(prefill_token_seconds() + decode_token_seconds(), pl.col("s_mean") + decode_seconds())
     frame = frame.with_columns(
-        load_kv_mixed=KAPPA * RATE / n * (prefill_token_seconds() + decode_token_seconds()) / pl.col("kv_memory"),
+        load_kv_mixed=RATE / n * held / KV_MEMORY,
         queue_wait_s=queue.mean_s,
         queue_probability=queue.probability,
         prefill_wait_s=queue.mean_s + pl.col("residual_s") + pl.col("slot_wait_s"),

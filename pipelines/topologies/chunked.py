@@ -6,7 +6,7 @@ from pipelines.arithmetic import queues, service
 from pipelines.topologies.phases import (
     CA2,
     D1,
-    KAPPA,
+    KV_MEMORY,
     P_MAX,
     R_P,
     RATE,
@@ -19,8 +19,10 @@ from pipelines.topologies.phases import (
     Phases,
     Prompts,
     Q,
+    Setting,
     Span,
     Stratum,
+    decode_seconds,
     decode_token_seconds,
     no_movement_s,
     with_decode_demand,
@@ -77,11 +79,11 @@ def _solve_batch(frame: pl.DataFrame, strata: tuple[Stratum, ...]) -> pl.DataFra
     return frame.with_columns(room=pl.col("chunk_tokens") - pl.col("decode_batch"))
 
 
-def evaluate(base: pl.DataFrame, dispatch: str, first_token: str, strata: tuple[Stratum, ...]) -> Phases:
+def evaluate(base: pl.DataFrame, setting: Setting) -> Phases:
     """Waits, TPOT, stall and loads of every chunked scenario in ``base``; prefill always emits the first token."""
-    del first_token
+    strata = setting.strata
     n, b, s_mean = pl.col("workers_mixed"), pl.col("decode_batch"), pl.col("s_mean")
-    frame = _solve_batch(with_decode_demand(base, "prefill", n), strata)
+    frame = _solve_batch(with_decode_demand(base, setting, "prefill", n), strata)
     executions = [_execution_s(stratum) for stratum in strata]
     frame = frame.with_columns(
         s_mean=_mean(strata, executions),
@@ -91,12 +93,13 @@ def evaluate(base: pl.DataFrame, dispatch: str, first_token: str, strata: tuple[
         ),
     ).with_columns(cs2=service.scv(s_mean, pl.col("s_second")), lane=RATE / n * s_mean)
     frame = with_step_and_slots(frame)
-    queue = queues.pool_wait(dispatch, CA2, pl.col("cs2"), pl.col("lane"), n, s_mean)
+    queue = queues.pool_wait(setting.dispatch, CA2, pl.col("cs2"), pl.col("lane"), n, s_mean)
+    held = setting.resident_bytes(pl.col("token_seconds") + decode_token_seconds(), s_mean + decode_seconds())
     piece = pl.min_horizontal(_ROOM, U_MAX)
     full_step = T0 + b * C + D + piece / R_P + Q * (P_MAX * P_MAX - (P_MAX - piece) * (P_MAX - piece))
     frame = frame.with_columns(
         load_prefill_lane=pl.when(_ROOM >= 1).then("lane"),
-        load_kv_mixed=KAPPA * RATE / n * (pl.col("token_seconds") + decode_token_seconds()) / pl.col("kv_memory"),
+        load_kv_mixed=RATE / n * held / KV_MEMORY,
         queue_wait_s=queue.mean_s,
         queue_probability=queue.probability,
         prefill_wait_s=queue.mean_s + pl.col("residual_s") + pl.col("slot_wait_s"),

@@ -4,12 +4,10 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.arithmetic import kv
 from pipelines.frames.inputs import BOUNDS, Bound, InputTable
 from pipelines.frames.workload import ALL
+from pipelines.topologies.memory import memory_constants
 
-OVERHEAD_INPUTS = ("network.registration", "network.synchronization", "network.receiver_visibility")
-BANDWIDTH_INPUT = "network.effective_bandwidth"
 RATE_INPUT = "requests.rate"
 CONCURRENCY_INPUT = "requests.concurrency"
 ARRIVAL_SCV_INPUT = "requests.arrival_scv"
@@ -26,16 +24,10 @@ _SYMBOLS = {
     "gamma": "service.decode.seconds_per_context_token",
     "slots": "service.decode.max_sequences",
     "u_d": "service.decode.utilization_ceiling",
-    "kv_memory": "inventory.kv_memory_per_worker",
     "ttft_objective": "objectives.ttft",
     "tpot_objective": "objectives.tpot",
 }
-_NETWORK_SYMBOLS = {
-    "links": "network.links",
-    "w": BANDWIDTH_INPUT,
-    "phi": "network.overlap",
-    "u_l": "network.utilization_ceiling",
-}
+_LINK_CEILING = "network.utilization_ceiling"
 _WORKLOAD_SYMBOLS = {
     "p1": "prompt_tokens_mean",
     "p2": "prompt_tokens_m2",
@@ -54,19 +46,6 @@ _WORKLOAD_SYMBOLS = {
     "po": "prompt_output_mean",
     "m": "multi_token_share",
 }
-
-
-def kv_bytes_per_token(inputs: InputTable, bound: Bound) -> float:
-    """κ of the declared model shape under ``bound``, in bytes."""
-    shape = {name: int(inputs.number(f"model.{name}")) for name in ("layers", "kv_heads", "head_dim")}
-    return kv.bytes_per_token(
-        **shape, kv_dtype=inputs.word("model.kv_dtype"), layout_factor=inputs.number("model.layout_factor", bound)
-    )
-
-
-def transfer_overhead_s(inputs: InputTable, bound: Bound) -> float:
-    """o_x: registration, synchronization and receiver visibility under ``bound``, in seconds."""
-    return sum(inputs.number(path, bound) for path in OVERHEAD_INPUTS)
 
 
 def declared_rate_rps(inputs: InputTable, bound: Bound = "nominal") -> float | None:
@@ -103,16 +82,14 @@ def _arrivals(bucket: dict[str, Any], inputs: InputTable, bound: Bound) -> dict[
 def _constants(inputs: InputTable, bound: Bound) -> dict[str, float | str]:
     row: dict[str, float | str] = {symbol: inputs.number(path, bound) for symbol, path in _SYMBOLS.items()}
     row["u_m"] = min(inputs.number(_SYMBOLS["u_p"], bound), inputs.number(_SYMBOLS["u_d"], bound))
-    row["kappa"] = kv_bytes_per_token(inputs, bound)
     row["alpha"], row["beta"] = miss_factors(inputs, bound)
-    if inputs.has(BANDWIDTH_INPUT):
-        row |= {symbol: inputs.number(path, bound) for symbol, path in _NETWORK_SYMBOLS.items()}
-        row["overhead"] = transfer_overhead_s(inputs, bound)
-    return row | {"bound": bound, "one": 1.0}
+    if inputs.has(_LINK_CEILING):
+        row["u_l"] = inputs.number(_LINK_CEILING, bound)
+    return row | memory_constants(inputs, bound) | {"bound": bound, "one": 1.0}
 
 
 def bound_constants(inputs: InputTable, buckets: pl.DataFrame) -> pl.DataFrame:
-    """Two rows, nominal and conservative: declared symbols, κ, α, β, arrivals, and the moments of the whole cohort (bucket ``all``).
+    """Two rows, nominal and conservative: declared symbols, KV memory, α, β, arrivals, and the moments of all requests (bucket ``all``).
 
     Arrivals are ``rate`` (Λ) and ``ca2``, declared or else the trace's, and ``concurrency`` (K). One of ``rate`` and
     ``concurrency`` is null: in a closed loop, the rate is each scenario's own.

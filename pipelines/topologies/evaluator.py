@@ -1,5 +1,6 @@
 """Cohort x scenarios -> lanes: all scenarios of one topology, both bounds, every bucket, without a loop over scenarios."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,14 +8,17 @@ import polars as pl
 
 from pipelines.frames.digits import WORKLOAD_DIGITS, significant
 from pipelines.frames.evaluation import LANES, LOADS, Evaluation
-from pipelines.frames.inputs import InputTable
+from pipelines.frames.inputs import BOUNDS, Bound, InputTable
 from pipelines.frames.workload import ALL
 from pipelines.topologies import aggregated, chunked, disaggregated
 from pipelines.topologies.closed_loop import solved_rates
 from pipelines.topologies.constants import CONCURRENCY_INPUT, bound_constants
 from pipelines.topologies.declared import TOPOLOGIES, Topology
+from pipelines.topologies.disaggregated import transfer_constants
 from pipelines.topologies.lanes import bucket_lanes, check_lanes_add_up, dominant_queue, mean_e2e_s
-from pipelines.topologies.phases import Phases, Prompts, Span, Stratum
+from pipelines.topologies.memory import bounded_windows
+from pipelines.topologies.phases import Phases, Prompts, Setting, Span, Stratum
+from pipelines.topologies.transfers import Transfers, transfers
 
 _EVALUATORS = {
     "aggregated": aggregated.evaluate,
@@ -29,15 +33,13 @@ class _Question:
     """One topology on one workload, for whatever scenarios, bounds and rates a frame holds."""
 
     topology: Topology
-    dispatch: str
-    first_token: str
+    setting: Setting
     buckets: list[dict[str, Any]]
     spans: dict[str, Span]
 
     def phases(self, base: pl.DataFrame) -> Phases:
         """Waits, loads and pace of every row of ``base``."""
-        parts = tuple(stratum for span in self.spans.values() for stratum in span.strata)
-        return _EVALUATORS[self.topology.name](base, self.dispatch, self.first_token, parts)
+        return _EVALUATORS[self.topology.name](base, self.setting)
 
     def response(self, base: pl.DataFrame) -> pl.DataFrame:
         """Whether each row of ``base`` is ``refused`` at its rate, and its mean ``e2e_s`` over all requests."""
@@ -63,14 +65,15 @@ def evaluate(
     own = scenarios.filter(pl.col("topology") == topology)
     if own.is_empty():
         return _nothing()
+    moved = {bound: transfers(inputs, buckets, strata, bound) for bound in BOUNDS if topology == "disaggregated"}
+    spans = _spans(buckets, strata, moved)
     question = _Question(
         TOPOLOGIES[topology],
-        inputs.word("service.dispatch"),
-        inputs.word("service.first_token_source"),
+        scenario_setting(inputs, tuple(stratum for span in spans.values() for stratum in span.strata)),
         buckets.filter(pl.col("bucket") != ALL).to_dicts(),
-        _spans(buckets, strata),
+        spans,
     )
-    base = own.join(bound_constants(inputs, buckets), how="cross", maintain_order="left_right")
+    base = own.join(base_constants(inputs, buckets, moved), how="cross", maintain_order="left_right")
     if inputs.has(CONCURRENCY_INPUT):
         base = base.with_columns(solved_rates(base, question.response))
     phases = question.phases(base)
@@ -92,15 +95,38 @@ def _exported_rates(base: pl.DataFrame) -> pl.Series:
     return pl.Series([significant(rate, WORKLOAD_DIGITS) for rate in base["rate"]], dtype=pl.Float64)
 
 
-def _spans(buckets: pl.DataFrame, strata: pl.DataFrame) -> dict[str, Span]:
+def base_constants(inputs: InputTable, buckets: pl.DataFrame, moved: Mapping[Bound, Transfers]) -> pl.DataFrame:
+    """:func:`bound_constants`, with the transfers under each bound where there are any."""
+    constants = bound_constants(inputs, buckets)
+    if not moved:
+        return constants
+    return pl.concat(
+        [constants, pl.DataFrame([transfer_constants(moved[bound]) for bound in BOUNDS])], how="horizontal"
+    )
+
+
+def scenario_setting(inputs: InputTable, strata: tuple[Stratum, ...] = ()) -> Setting:
+    """What is declared once for all scenarios and bounds. ``strata`` are read by chunked pools only."""
+    sharing = "network.link_sharing"
+    return Setting(
+        dispatch=inputs.word("service.dispatch"),
+        first_token=inputs.word("service.first_token_source"),
+        link_sharing=inputs.word(sharing) if inputs.has(sharing) else "shared",
+        windows=bounded_windows(inputs),
+        strata=strata,
+    )
+
+
+def _spans(buckets: pl.DataFrame, strata: pl.DataFrame, moved: Mapping[Bound, Transfers]) -> dict[str, Span]:
     """The prompt buckets with their strata, in ascending order; a stratum's share is of the whole cohort."""
     total = int(strata["requests"].sum())
-    spans = {}
-    for bucket in buckets.filter(pl.col("bucket") != ALL).iter_rows(named=True):
-        rows = strata.filter(pl.col("bucket") == bucket["bucket"]).iter_rows(named=True)
-        within = tuple(Stratum(row["requests"] / total, _prompts(row)) for row in rows)
-        spans[bucket["bucket"]] = Span(_prompts(bucket), within)
-    return spans
+    movements = [[one.movement_s for one in moved[bound].strata] for bound in BOUNDS if bound in moved]
+    each = list(zip(*movements, strict=True)) if movements else [(0.0, 0.0)] * strata.height
+    parts: dict[str, list[Stratum]] = {}
+    for row, moved_s in zip(strata.iter_rows(named=True), each, strict=True):
+        parts.setdefault(row["bucket"], []).append(Stratum(row["requests"] / total, _prompts(row), moved_s))
+    named = buckets.filter(pl.col("bucket") != ALL).iter_rows(named=True)
+    return {row["bucket"]: Span(_prompts(row), tuple(parts[row["bucket"]])) for row in named}
 
 
 def _prompts(row: dict[str, Any]) -> Prompts:
@@ -117,7 +143,9 @@ def _with_refusal(frame: pl.DataFrame, topology: Topology) -> pl.DataFrame:
         no_room = pl.col("room") < 1 if load.resource == "prefill_lane" else pl.lit(False)
         full = no_room | (value >= ceiling).fill_null(False)
         first = ~refused & full
-        kind = pl.when(first).then(pl.lit(load.refusal)).otherwise(kind)
+        by_memory = pl.col("batch_cap") < pl.col("slots") if load.resource == "slots" else pl.lit(False)
+        reason = pl.when(by_memory).then(pl.lit("kv_memory")).otherwise(pl.lit(load.refusal))
+        kind = pl.when(first).then(reason).otherwise(kind)
         resource = pl.when(first).then(pl.lit(load.resource)).otherwise(resource)
         starved_of = pl.col("room") if load.resource == "prefill_lane" else value
         figure = pl.when(first & no_room).then(starved_of).when(first).then(value).otherwise(figure)

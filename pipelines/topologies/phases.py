@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from pipelines.arithmetic import queues, service
+from pipelines.topologies.memory import resident_bytes
 
 P1, P2, P_MAX = pl.col("p1"), pl.col("p2"), pl.col("p_max")
 U1, U2, U_MAX = pl.col("u1"), pl.col("u2"), pl.col("u_max")
@@ -13,9 +14,9 @@ Z1, Z2, Z_MAX = pl.col("z1"), pl.col("z2"), pl.col("z_max")
 UZ, PU, PZ = pl.col("uz"), pl.col("pu"), pl.col("pz")
 RATE, CA2, ALPHA, BETA = pl.col("rate"), pl.col("ca2"), pl.col("alpha"), pl.col("beta")
 D, R_P, Q = pl.col("d"), pl.col("r_p"), pl.col("q")
-T0, KAPPA, SLOTS = pl.col("t0"), pl.col("kappa"), pl.col("slots")
+T0, KV_MEMORY, BATCH_CAP = pl.col("t0"), pl.col("kv_memory"), pl.col("batch_cap")
 C, D1, D2, PD = pl.col("c"), pl.col("d1"), pl.col("d2"), pl.col("pd")
-"""``c``, ``d1``, ``d2`` and ``pd`` are added by :func:`with_decode_demand`. Moments of u and z are scaled by the hit ratio."""
+"""``c``, ``d1``, ``d2``, ``pd`` and ``batch_cap`` are :func:`with_decode_demand`'s. Moments of u and z are scaled by the hit ratio."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,14 @@ class Prompts:
 
 @dataclass(frozen=True)
 class Stratum:
-    """``share`` of the cohort's requests (v_s), about alike in their uncached tokens."""
+    """``share`` of the cohort's requests (v_s), about alike in their uncached tokens.
+
+    ``moved_s`` is the KV movement that is not hidden behind prefill, nominal and conservative, in seconds.
+    """
 
     share: float
     prompts: Prompts
+    moved_s: tuple[float, float] = (0.0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,24 @@ class Span:
 
     prompts: Prompts
     strata: tuple[Stratum, ...]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is the same for all scenarios of a cohort and under both bounds.
+
+    ``windows`` are the lengths in tokens of windows that bound what a sequence holds in memory.
+    """
+
+    dispatch: str
+    first_token: str
+    link_sharing: str
+    windows: tuple[int, ...]
+    strata: tuple[Stratum, ...]
+
+    def resident_bytes(self, token_seconds: pl.Expr, sequence_seconds: pl.Expr) -> pl.Expr:
+        """Res(Θ, Ψ) of the served model."""
+        return resident_bytes(token_seconds, sequence_seconds, self.windows)
 
 
 @dataclass(frozen=True)
@@ -92,15 +115,22 @@ def with_whole_prompt_moments(frame: pl.DataFrame) -> pl.DataFrame:
     ).with_columns(cs2=service.scv(pl.col("s_mean"), second))
 
 
-def with_decode_demand(frame: pl.DataFrame, first_token: str, workers: pl.Expr) -> pl.DataFrame:
-    """Add ``d1``, ``d2``, ``pd``, ``c`` (s), ``x`` (decode tokens/s per worker) and ``rho_d`` of a pool of ``workers``."""
+def with_decode_demand(frame: pl.DataFrame, setting: Setting, first_token: str, workers: pl.Expr) -> pl.DataFrame:
+    """Add ``d1``, ``d2``, ``pd``, ``c`` (s), ``x`` (decode tokens/s per worker) and ``rho_d`` of a pool of ``workers``.
+
+    Of one worker, ``sequence_tokens`` (R), ``sequence_bytes`` and ``batch_cap`` (B): the sequences that its slots and memory allow.
+    """
     g = 1 if first_token == "prefill" else 0
     d1, d2, pd = service.decode_steps(pl.col("o1"), pl.col("o2"), pl.col("po"), P1, g=g)
-    resident = service.resident_tokens(D1, D2, PD)
+    resident = pl.col("sequence_tokens")
+    in_memory = KV_MEMORY / pl.col("sequence_bytes")
     return (
         frame.with_columns(
             pl.lit(1.0).mul(d1).alias("d1"), pl.lit(1.0).mul(d2).alias("d2"), pl.lit(1.0).mul(pd).alias("pd")
         )
+        .with_columns(sequence_tokens=service.resident_tokens(D1, D2, PD))
+        .with_columns(sequence_bytes=setting.resident_bytes(resident, pl.lit(1.0)))
+        .with_columns(batch_cap=pl.when(D1 > 0).then(pl.min_horizontal("slots", in_memory)).otherwise("slots"))
         .with_columns(c=service.decode_step_cost(pl.col("r_d"), pl.col("gamma"), resident), x=RATE * D1 / workers)
         .with_columns(rho_d=pl.col("x") * C)
     )
@@ -111,14 +141,19 @@ def with_step_and_slots(frame: pl.DataFrame) -> pl.DataFrame:
     b = pl.col("decode_batch")
     return frame.with_columns(
         residual_s=queues.residual_step_s(b, service.step_s(T0, C, b)),
-        slot_wait_s=queues.slot_wait_s(b, SLOTS, D1, D2, pl.col("t")),
-        load_slots=b / SLOTS,
+        slot_wait_s=queues.slot_wait_s(b, BATCH_CAP, D1, D2, pl.col("t")),
+        load_slots=pl.when(BATCH_CAP < 1).then(1 / BATCH_CAP).otherwise(b / BATCH_CAP),
     )
 
 
 def decode_token_seconds() -> pl.Expr:
     """Token-seconds of KV that one request holds while it decodes: t·(PD + D2/2)."""
     return pl.col("t") * (PD + D2 / 2)
+
+
+def decode_seconds() -> pl.Expr:
+    """Seconds for which one request decodes: t·D1."""
+    return pl.col("t") * D1
 
 
 def prefill_token_seconds() -> pl.Expr:

@@ -1,0 +1,164 @@
+"""The transfer budget of one disaggregated scenario: what is used of it, and what would use it exactly (docs/arithmetic.md, section 8)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import polars as pl
+
+from pipelines.arithmetic import queues, service
+from pipelines.frames.inputs import BOUNDS, Bound, InputTable
+from pipelines.topologies import disaggregated
+from pipelines.topologies.evaluator import base_constants, scenario_setting
+from pipelines.topologies.transfers import Transfers, links_of_transfer, prefill_symbols, transfers
+
+ENVELOPE = "objectives.ttft_growth"
+RESERVE = "objectives.transfer_reserve"
+
+LARGEST_BYTES = 1e18
+LOWEST_BANDWIDTH, HIGHEST_BANDWIDTH = 1.0, 1e18
+LONGEST_PROMPT = 2**31 - 1
+"""How far a figure that would use the envelope exactly is looked for."""
+
+_HALVINGS = 200
+"""More than a double has bits: the interval is closed before."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Envelope:
+    """One scenario under one bound: its wait for a link (s), its request rate (1/s), and how many queues for links there are."""
+
+    inputs: InputTable
+    bound: Bound
+    moved: Transfers
+    seconds: float
+    wait_s: float
+    rate: float
+    link_queues: float
+    link_ceiling: float
+
+    def bytes_at(self, own: Transfers) -> float | None:
+        """Largest bytes of one transfer of a bucket that still fit."""
+
+        def fits(size: float) -> bool:
+            taken, payload = self.moved.model.of_bytes(size, own.descriptors)
+            return self.wait_s + taken - min(self.moved.overlap * payload, own.execution_s) <= self.seconds
+
+        if not fits(0.0) or fits(LARGEST_BYTES):
+            return None
+        return _largest(fits, 0.0, LARGEST_BYTES, lambda low, high: (low + high) / 2)
+
+    def bandwidth_at(self, bucket: str) -> float | None:
+        """Smallest effective bandwidth of one link (bytes/s) at which a bucket's transfers fit, waits included."""
+        if self.moved.model.affine is None or self.moved.model.curve is not None:
+            return None
+        share = links_of_transfer(self.inputs, self.bound)
+
+        def exceeds(bandwidth: float) -> bool:
+            moved = self.moved.at_bandwidth(share * bandwidth)
+            load = self.rate * moved.mean_s / (self.link_queues * moved.channels)
+            if load >= min(self.link_ceiling, 1.0):
+                return True
+            wait = queues.shared_queue_wait(1.0, moved.scv, load, float(moved.channels), moved.mean_s).mean_s
+            return wait + moved.of_bucket(bucket).movement_s > self.seconds
+
+        if exceeds(HIGHEST_BANDWIDTH) or not exceeds(LOWEST_BANDWIDTH):
+            return None
+        return _largest(exceeds, LOWEST_BANDWIDTH, HIGHEST_BANDWIDTH, lambda low, high: sqrt(low) * sqrt(high))
+
+    def prompt_at(self) -> int | None:
+        """A length of an uncached prompt that fits while one token more does not; 0 where none fits, None where any does."""
+        d, r_p, q = prefill_symbols(self.inputs, self.bound)
+
+        def fits(tokens: int) -> bool:
+            moved = self.moved.model.of_prompt(tokens)
+            alone = service.prefill_s(float(tokens), float(tokens) ** 2, d=d, r_p=r_p, q=q)
+            assert isinstance(alone, float)
+            return self.wait_s + moved.seconds - min(self.moved.overlap * moved.payload_s, alone) <= self.seconds
+
+        if not fits(1) or fits(LONGEST_PROMPT):
+            return 0 if not fits(1) else None
+        low, high = 1, LONGEST_PROMPT
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if fits(middle) else (low, middle)
+        return low
+
+    def row(self, bucket: str, reserve: float | None) -> Json:
+        """What a bucket uses of the envelope, and what would use all of it."""
+        own = self.moved.of_bucket(bucket)
+        used = self.wait_s + own.movement_s
+        share = used / self.seconds
+        return {
+            "bound": self.bound,
+            "bucket": bucket,
+            "used_s": used,
+            "envelope_share": share,
+            "reserve_share": None if reserve is None else share / reserve,
+            "bytes_mean": own.bytes_mean,
+            "bytes_at_envelope": self.bytes_at(own),
+            "bandwidth_at_envelope_bytes_per_s": self.bandwidth_at(bucket),
+            "largest_prompt_tokens": self.prompt_at(),
+        }
+
+
+def _largest(
+    holds: Callable[[float], bool], low: float, high: float, between: Callable[[float, float], float]
+) -> float:
+    """Where ``holds`` ends, between ``low``, at which it holds, and ``high``, at which it does not."""
+    for _ in range(_HALVINGS):
+        middle = between(low, high)
+        if not low < middle < high:
+            break
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return high
+
+
+def transfer_budget(rows: list[Json], inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame) -> Json:
+    """The budget of one scenario; ``rows`` are its two rows of the scenario matrix, unrounded figures in the result.
+
+    A bound that refuses the scenario has neither rows nor staging.
+    """
+    moved = {bound: transfers(inputs, buckets, strata, bound) for bound in BOUNDS}
+    setting = scenario_setting(inputs)
+    evaluated = {row["bound"]: row for row in rows if row["status"] == "evaluated"}
+    own = pl.DataFrame([{name: rows[0][name] for name in ("workers_prefill", "workers_decode")}])
+    base = own.join(base_constants(inputs, buckets, moved), how="cross", maintain_order="left_right")
+    rates = pl.DataFrame([{"bound": row["bound"], "rate": row["rate_rps"]} for row in rows])
+    base = base.drop("rate").join(rates, on="bound", how="left", maintain_order="left")
+    sequences, held = disaggregated.in_transfer(setting)
+    frame = disaggregated.evaluate(base, setting).frame.select(
+        "bound",
+        "transfer_wait_s",
+        "rate",
+        "u_l",
+        link_queues=disaggregated.LINK_QUEUES[setting.link_sharing].cast(pl.Float64),
+        in_flight_sequences=sequences,
+        free_sequences=pl.col("batch_cap") - pl.col("decode_batch"),
+        in_flight_bytes=held,
+        free_bytes=pl.col("kv_memory") - disaggregated.decoding_bytes(setting),
+    )
+    reserve = inputs.number(RESERVE) if inputs.has(RESERVE) else None
+    found: Json = {"rows": [], "staging": []}
+    named = buckets["bucket"].to_list()[1:]
+    for row in frame.iter_rows(named=True):
+        bound = row["bound"]
+        if bound not in evaluated:
+            continue
+        envelope = _Envelope(
+            inputs,
+            bound,
+            moved[bound],
+            inputs.number(ENVELOPE),
+            row["transfer_wait_s"],
+            row["rate"],
+            row["link_queues"],
+            row["u_l"],
+        )
+        found["rows"] += [envelope.row(bucket, reserve) for bucket in named]
+        staging = ("in_flight_sequences", "free_sequences", "in_flight_bytes", "free_bytes")
+        found["staging"].append({"bound": bound} | {name: row[name] for name in staging})
+    return {"scenario": rows[0]["scenario"], "envelope_s": inputs.number(ENVELOPE), "reserve": reserve} | found
