@@ -56,8 +56,7 @@ def read_cohort(path: str | os.PathLike[str]) -> tuple[Cohort | None, Document |
     files = list(_file_problems(document, file.parent))
     named = {problem.path for problem in files}
     meaning = [*numbers, *more_numbers, *related, *worker_problems(document, readings), *files]
-    if "model.config" not in named:
-        meaning += model_problems(document, file.parent)
+    meaning += model_problems(document, file.parent, readable="model.config" not in named)
     if CURVE_FILE not in named:
         meaning += curve_problems(document, readings, file.parent)
     structure = schema_problems(document, "cohort.v1")

@@ -6,6 +6,7 @@ from pathlib import Path
 from pipelines.declarations.cache import CacheLayers, CacheShape, plain_shape
 from pipelines.declarations.documents import Document, whole
 from pipelines.declarations.kv_dtypes import NAMES, kv_dtype
+from pipelines.declarations.model_configs import read_model_cache
 from pipelines.declarations.problems import DeclarationProblems, Problem, did_you_mean, show
 from pipelines.declarations.units import QuantityError
 
@@ -26,13 +27,15 @@ _LARGEST_ELEMENTS = 999_999_999
 """What the text of a shape has room for: more is no model."""
 
 
-def model_problems(document: Document, directory: Path) -> Iterator[Problem]:
-    """What is wrong with the shape and the KV dtype, as far as they are written."""
+def model_problems(document: Document, directory: Path, *, readable: bool) -> Iterator[Problem]:
+    """What is wrong with the shape and the KV dtype, as far as they are written; a config.json is read where it is ``readable``."""
     if not isinstance(document.get("model"), dict):
         return
     yield from _one_way(document)
     yield from _dtype(document)
     yield from _kinds(document)
+    if not readable:
+        return
     shape: CacheShape | None = None
     try:
         shape = model_shape(document, directory)
@@ -46,8 +49,6 @@ def model_shape(document: Document, directory: Path) -> CacheShape | None:
     """The declared shape; None where it is not well formed. DeclarationProblems where a config.json cannot be read as one."""
     config, kinds = document.get("model.config"), document.get("model.cache")
     if isinstance(config, str) and config.strip():
-        from pipelines.declarations.model_configs import read_model_cache
-
         read: CacheShape = read_model_cache(directory / config).shape
         return read
     if isinstance(kinds, list):

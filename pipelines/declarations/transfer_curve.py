@@ -56,7 +56,7 @@ def _faster_than_lines(document: Document, readings: Readings, curve: TransferCu
                 f"{point.bytes} bytes in {float(point.seconds)} s are {_gigabytes(point.bytes / point.seconds)} GB/s, above the "
                 f"{_gigabytes(limit)} GB/s of the lines; expected at most the line rate of links_per_transfer links"
             )
-            hint = "how many links were used? or only the last chunk timed, or MiB read as bytes?"
+            hint = "how many links were used? or was only the last chunk timed, or GB read as GiB?"
             yield document.problem(FILE, message, hint)
             return
 

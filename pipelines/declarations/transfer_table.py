@@ -129,18 +129,22 @@ _HIGH = _Role("upper times", _HIGHS_EXPECTED, "--high-column", "ms", _TIME_ENDIN
 
 
 def read_transfer_table(file: Path, choices: ColumnChoices | None = None) -> TransferTable:
-    """The measured transfers in the CSV ``file``; DeclarationProblems with all that is wrong with it."""
+    """The measured transfers in the CSV ``file``; DeclarationProblems with all that is wrong with it.
+
+    ``choices`` are given where somebody could choose: without, no hint names the options for it.
+    """
     text = read_text(file, "a CSV table of measured transfers")
     if isinstance(text, Problem):
         raise DeclarationProblems([text])
-    return _Reader(str(file)).read(text, choices or ColumnChoices())
+    return _Reader(str(file), by_option=choices is not None).read(text, choices or ColumnChoices())
 
 
 class _Reader:
     """Reads one table, and keeps what is wrong with it."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, by_option: bool) -> None:
         self._file = file
+        self._by_option = by_option
         self._problems: list[Problem] = []
 
     def read(self, text: str, choices: ColumnChoices) -> TransferTable:
@@ -226,7 +230,7 @@ class _Reader:
             self._found(number, 1, f"no column {plain(choice.name)}; expected one of {shown}", None, role.option)
         else:
             message = f"no column of {role.noun} among {shown}; expected {role.expected}"
-            self._found(number, 1, message, _missing_hint(names, role))
+            self._found(number, 1, message, _missing_hint(names, role, by_option=self._by_option))
 
     def _rows(
         self,
@@ -278,7 +282,7 @@ def _unit_of(name: str, role: _Role) -> str | None:
     return role.endings[ending]
 
 
-def _missing_hint(names: list[str], role: _Role) -> str | None:
+def _missing_hint(names: list[str], role: _Role, *, by_option: bool) -> str | None:
     if len(names) == 1:
         for delimiter, called in ((";", "semicolons"), ("\t", "tabs"), ("|", "vertical bars")):
             if delimiter in names[0]:
@@ -288,7 +292,8 @@ def _missing_hint(names: list[str], role: _Role) -> str | None:
     for name in names:
         found = _WITHOUT_UNIT.fullmatch(name)
         if found and bool(found["size"]) == (role is _SIZE) and _unit_of(name, role) is None:
-            return f"rename {plain(name)}, or name its unit, as in {role.option} {plain(name)}={role.example}"
+            option = f", or name its unit, as in {role.option} {plain(name)}={role.example}" if by_option else ""
+            return f"rename {plain(name)} so that it names its unit" if not option else f"rename {plain(name)}{option}"
     return None
 
 

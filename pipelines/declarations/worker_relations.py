@@ -87,7 +87,8 @@ def _transfer_source(document: Document) -> Iterator[Problem]:
             if document.has(f"network.{name}"):
                 message = "is part of what transfer_curve measures; expected it beside effective_bandwidth only"
                 yield document.problem(f"network.{name}", message, on="key")
-    if document.has("network.seconds_per_descriptor") and not document.has("model.block_tokens"):
+    counted = bandwidth and document.has("network.seconds_per_descriptor")
+    if counted and not document.has("model.block_tokens"):
         message = (
             "missing; required because network.seconds_per_descriptor is declared: descriptors are counted by block"
         )
