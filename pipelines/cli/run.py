@@ -104,13 +104,14 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
     from pipelines.assets.export import MATRIX, RECEIPT
     from pipelines.frames.inputs import InputTable
     from pipelines.gates.rules import applicable
-    from pipelines.receipts.headlines import headlines, outcome
+    from pipelines.receipts.headlines import headlines, outcome, transfer_warnings
 
-    names = ("cohort", "frozen_cohort", "buckets", "gates", "scenario_matrix", "verdicts", "decision")
+    names = ("cohort", "frozen_cohort", "buckets", "strata", "gates", "scenario_matrix", "verdicts", "decision")
     frames = {key: run.asset_value(key) for key in names}
     frozen = frames["frozen_cohort"].row(0, named=True)
     shown = headlines(frames["scenario_matrix"], frames["decision"])
-    gates = applicable(frames["gates"], InputTable.of(frames["cohort"]))
+    inputs = InputTable.of(frames["cohort"])
+    gates = applicable(frames["gates"], inputs)
     checked = run.asset_materializations_for_node("verified_receipt")[0].metadata
     return PlanResult(
         cohort=name,
@@ -124,7 +125,7 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
         requests=_requests(frozen, frames["buckets"]["rate_rps"][0]),
         rows_read=frozen["rows_read"],
         dropped=json.loads(frozen["dropped"]),
-        warnings=json.loads(frozen["warnings"]),
+        warnings=json.loads(frozen["warnings"]) + transfer_warnings(inputs, frames["buckets"], frames["strata"]),
     )
 
 

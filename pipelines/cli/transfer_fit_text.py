@@ -127,7 +127,7 @@ def warnings(fit: "TransferFit") -> list[str]:
     if fit.affine_misleads:
         off = _percent(fit.largest_residual)
         found.append(
-            f"an overhead and a bandwidth are up to {off} off a measured time; declare the measured curve instead"
+            f"an overhead and a bandwidth are up to {off} off a measured time; declare the table as network.transfer_curve instead"
         )
     if fit.bandwidth > FASTEST_PLAUSIBLE:
         found.append(

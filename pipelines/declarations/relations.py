@@ -18,6 +18,7 @@ def related_problems(document: Document, readings: Readings) -> Iterator[Problem
     yield from _line_rate(document, readings)
     yield from _peaks(document, readings)
     yield from _objectives(document, readings)
+    yield from _reserve(document)
     yield from _inventory(document, readings)
     yield from _disaggregated(document)
     yield from _ascending(document, "requests.bucket_edges_tokens", smallest=2, what="edge")
@@ -82,6 +83,12 @@ def _objectives(document: Document, readings: Readings) -> Iterator[Problem]:
             "expected the part of ttft that the transfer may add"
         )
         yield document.problem("objectives.ttft_growth", message)
+
+
+def _reserve(document: Document) -> Iterator[Problem]:
+    if document.has("objectives.transfer_reserve") and not document.has("objectives.ttft_growth"):
+        message = "a share of ttft_growth, which is not declared; expected it beside ttft_growth"
+        yield document.problem("objectives.transfer_reserve", message, on="key")
 
 
 def _inventory(document: Document, readings: Readings) -> Iterator[Problem]:

@@ -1,6 +1,5 @@
-"""`phaseledger init`, and the shapes of models that it reads."""
+"""`phaseledger init`."""
 
-import csv
 import json
 import shutil
 from pathlib import Path
@@ -13,8 +12,6 @@ from click.testing import CliRunner, Result
 from pipelines.cli import command
 from pipelines.cli.init_template import Shape, inventory
 from pipelines.declarations import load_cohort
-from pipelines.declarations.model_config import read_model_shape
-from pipelines.declarations.problems import DeclarationProblems
 from pipelines.traces.formats.generic import GENERIC
 from pipelines.traces.formats.native import PHASELEDGER
 from pipelines.traces.formats.servegen import SERVEGEN
@@ -60,12 +57,6 @@ def init(*arguments: str) -> Result:
 def declared(directory: str | Path) -> dict[str, Any]:
     read: dict[str, Any] = yaml.safe_load((Path(directory) / "cohort.yaml").read_text())
     return read
-
-
-def shape_of(path: Path, **config: Any) -> tuple[int, int, int]:
-    path.write_text(json.dumps(config))
-    shape = read_model_shape(path)
-    return shape.layers, shape.kv_heads, shape.head_dim
 
 
 # the cohort
@@ -304,151 +295,39 @@ def test_what_is_offered_in_comments_can_be_declared(shared: Path, tmp_path: Pat
 # the shape of a model
 
 
-def expected(shared: Path, name: str) -> list[dict[str, str]]:
-    with (shared / "models" / name).open(newline="") as table:
-        return list(csv.DictReader(table))
-
-
-def test_no_published_config_is_read_wrong_and_none_is_guessed(shared: Path) -> None:
-    read = 0
-    for row in expected(shared, "KV_EXPECTED.csv"):
-        path = shared / "models" / row["file"]
-        if row["cls"] == "GQA":
-            shape = read_model_shape(path)
-            assert str(4 * shape.layers * shape.kv_heads * shape.head_dim) == row["grow_bytes_per_token_bf16"], row[
-                "file"
-            ]
-            read += 1
-        else:
-            with pytest.raises(DeclarationProblems):
-                read_model_shape(path)
-    assert read >= 20
-
-
-PLAIN_TRAPS = {"falcon", "gptj", "gpt2", "dbrx", "starcoder2", "qwen2_vl", "nemotron", "hunyuan_v1_moe"}
-
-
-def test_published_traps_catch_nobody(shared: Path) -> None:
-    for row in expected(shared, "KV_EXPECTED_traps.csv"):
-        path = shared / "models" / row["file"]
-        if path.stem in PLAIN_TRAPS and path.parent.name == "transformers_defaults":
-            shape = read_model_shape(path)
-            found = str(4 * shape.layers * shape.kv_heads * shape.head_dim)
-            assert found == row["expected_grow_bytes_per_token_bf16"], row["file"]
-        else:
-            with pytest.raises(DeclarationProblems):
-                read_model_shape(path)
-
-
-def test_every_other_config_is_read_or_refused_with_a_key_and_a_way_out(shared: Path) -> None:
-    for path in sorted((shared / "models").glob("*/*.json")):
-        try:
-            shape = read_model_shape(path)
-        except DeclarationProblems as refused:
-            (problem,) = refused.problems
-            assert problem.path, path.name
-            assert problem.hint is not None
-            assert "--layers, --kv-heads and --head-dim" in problem.hint
-        else:
-            assert min(shape.layers, shape.kv_heads, shape.head_dim) >= 1
-
-
 @pytest.mark.parametrize(
     ("change", "shape"),
     [
-        ({}, (32, 8, 128)),
-        ({"head_dim": 64}, (32, 8, 64)),
-        ({"num_key_value_heads": None}, (32, 32, 128)),
-        ({"sliding_window": None, "layer_types": ["full_attention"] * 32}, (32, 8, 128)),
-        ({"model_type": "qwen2", "sliding_window": 4096, "use_sliding_window": False}, (32, 8, 128)),
-        ({"model_type": "falcon", "multi_query": True}, (32, 1, 128)),
-        ({"model_type": "falcon", "multi_query": True, "new_decoder_architecture": True}, (32, 8, 128)),
+        ({"kv_lora_rank": 512, "qk_rope_head_dim": 64, "model_type": "deepseek_v3"}, "latent:32x1x512+64"),
+        ({"model_type": "mistral", "sliding_window": 4096}, "window:32x8x128+128@4096"),
+        (
+            {"model_type": "gpt_oss", "head_dim": 64, "sliding_window": 128},
+            "full:16x8x64+64 window:16x8x64+64@128",
+        ),
     ],
 )
-def test_plain_shapes(change: dict[str, Any], shape: tuple[int, int, int], tmp_path: Path) -> None:
-    assert shape_of(tmp_path / "config.json", **(LLAMA | change)) == shape
+def test_a_cache_of_another_shape_is_refused_for_now(change: dict[str, Any], shape: str, here: Path) -> None:
+    (here / "config.json").write_text(json.dumps(LLAMA | change))
+    run = init("my-chat", "--trace", "log.csv", "--model", "config.json")
+    assert run.exit_code == 2
+    assert f"config.json:1:1: its KV cache is {shape}, not 2 x layers x KV heads x head dimension" in run.stderr
+    assert "--layers, --kv-heads and --head-dim" in run.stderr
+    assert not (here / "my-chat").exists()
 
 
-@pytest.mark.parametrize("section", ["text_config", "language_config", "llm_config"])
-def test_the_language_model_of_a_larger_one_is_read(section: str, tmp_path: Path) -> None:
-    other = {"model_type": "clip", "num_hidden_layers": 2, "num_attention_heads": 3, "hidden_size": 9}
-    assert shape_of(tmp_path / "c.json", model_type="large", vision_config=other, **{section: LLAMA}) == (32, 8, 128)
+def test_layers_that_share_a_cache_are_declared_once(here: Path) -> None:
+    shared = LLAMA | {"model_type": "hunyuan_v1_moe", "use_cla": True, "cla_share_factor": 2}
+    (here / "config.json").write_text(json.dumps(shared))
+    assert init("my-chat", "--trace", "log.csv", "--model", "config.json").exit_code == 0
+    values = {row.path: row.value for row in load_cohort(here / "my-chat").inputs}
+    assert (values["model.layers"], values["model.kv_heads"], values["model.head_dim"]) == (16, 8, 128)
 
 
-@pytest.mark.parametrize(
-    ("change", "key"),
-    [
-        ({"kv_lora_rank": 512}, "kv_lora_rank"),
-        ({"sliding_window": 4096}, "sliding_window"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "layer_types"),
-        ({"attention_chunk_size": 8192}, "attention_chunk_size"),
-        ({"mamba_d_state": 16}, "mamba_d_state"),
-        ({"num_kv_shared_layers": 15}, "num_kv_shared_layers"),
-        ({"use_cla": True}, "use_cla"),
-        ({"is_encoder_decoder": True}, "is_encoder_decoder"),
-        ({"cross_attention_layers": [3]}, "cross_attention_layers"),
-        ({"v_head_dim": 64}, "v_head_dim"),
-        ({"model_type": "brand_new"}, "model_type"),
-        ({"model_type": "mistral", "num_key_value_heads": ...}, "num_key_value_heads"),
-        ({"model_type": "qwen3"}, "head_dim"),
-        ({"model_type": ...}, "head_dim"),
-        ({"num_hidden_layers": ...}, "num_hidden_layers"),
-        ({"num_hidden_layers": "32"}, "num_hidden_layers"),
-        ({"num_hidden_layers": True}, "num_hidden_layers"),
-        ({"n_layer": 31}, "n_layer"),
-        ({"num_key_value_heads": 5}, "num_key_value_heads"),
-        ({"hidden_size": 4097}, "hidden_size"),
-    ],
-)
-def test_what_is_not_plain_is_refused_by_its_key(change: dict[str, Any], key: str, tmp_path: Path) -> None:
-    config = {name: value for name, value in (LLAMA | change).items() if value is not ...}
-    with pytest.raises(DeclarationProblems) as caught:
-        shape_of(tmp_path / "config.json", **config)
-    (problem,) = caught.value.problems
-    assert problem.path == key
-
-
-def test_a_refusal_names_the_line_of_the_key(tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
-    path.write_text(
-        '{\n "vision_config": {"kv_lora_rank": 3},\n "text_config": {\n  "a": [{"b": 1}, "c"],\n  "kv_lora_rank": 512}}'
-    )
-    with pytest.raises(
-        DeclarationProblems, match=r"config\.json:5:3: text_config\.kv_lora_rank: 512: one latent per token"
-    ):
-        read_model_shape(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{\n  "a": 1,\n  "b" 2\n}', r":3:7: not valid JSON: expecting ':' delimiter"),
-        ('{\n  "n_layer": 1,\n  "n_layer": 2}', r":3:3: n_layer: the key is written twice"),
-        ("[1]", r":1:1: a list; expected a model's config\.json: one object"),
-        ("", r":1:1: (is empty|not valid JSON)"),
-        ("[" * 100_000, r":1:1: cannot be read as JSON"),
-    ],
-)
-def test_a_file_that_is_no_config_is_told_with_its_place(text: str, said: str, tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
-    path.write_text(text)
-    with pytest.raises(DeclarationProblems, match=said):
-        read_model_shape(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "total", "active"),
-    [
-        ("hf/meta-llama--Meta-Llama-3.1-405B_config.json", 405e9, 405e9),
-        ("hf/Qwen--Qwen3-235B-A22B_config.json", 235e9, 22e9),
-        ("hf/inference-sim__mixtral-8x7b-v0.1_config.json", 46.7e9, 12.9e9),
-        ("hf/Qwen--Qwen3-0.6B_config.json", 0.6e9, 0.6e9),
-    ],
-)
-def test_weights_are_counted_within_a_few_per_cent(name: str, total: float, active: float, shared: Path) -> None:
-    shape = read_model_shape(shared / "models" / name)
-    assert shape.parameters == pytest.approx(total, rel=0.03)
-    assert shape.active_parameters == pytest.approx(active, rel=0.03)
+def test_a_model_that_cannot_be_read_is_refused_by_its_key(here: Path) -> None:
+    (here / "config.json").write_text(json.dumps(LLAMA | {"model_type": "brand_new"}))
+    run = init("my-chat", "--trace", "log.csv", "--model", "config.json")
+    assert run.exit_code == 2
+    assert 'model_type: "brand_new" is not a family whose cache is known' in run.stderr
 
 
 def test_help_shows_examples() -> None:

@@ -271,7 +271,7 @@ def test_at_the_line_rate_is_not_above_it(here: Path) -> None:
         ),
         (
             ["bytes,t_ms", "1000,1", "3000,1.1", "4000,2"],
-            "an overhead and a bandwidth are up to 24.4 % off a measured time; declare the measured curve instead",
+            "an overhead and a bandwidth are up to 24.4 % off a measured time; declare the table as network.transfer_curve instead",
         ),
         (
             ["bytes,t_ms", "1000,1", "2000,2", "3000,4"],

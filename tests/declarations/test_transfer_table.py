@@ -29,7 +29,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def table(*lines: str, choices: ColumnChoices | None = None) -> TransferTable:
     file = Path("t.csv")
     file.write_bytes("".join(f"{line}\n" for line in lines).encode())
-    return read_transfer_table(file, choices)
+    return read_transfer_table(file, choices or ColumnChoices())
 
 
 def problems(*lines: str, choices: ColumnChoices | None = None) -> list[str]:
@@ -341,3 +341,9 @@ def test_a_published_table_is_a_curve(shared: Path) -> None:
     read = read_transfer_table(shared / "measurements" / "kv_transfer_qwen3_8b_8xroce.csv")
     assert read.notes == ("columns that are not read: prompt_tokens, source",)
     assert curve_text(as_curve(read)).startswith("18874368:0.00054 37748736:0.00061 ")
+
+
+def test_no_option_is_named_where_there_is_none(here: Path) -> None:
+    Path("t.csv").write_text("size,transfer_s\n1,1\n")
+    with pytest.raises(DeclarationProblems, match=r"hint: rename size so that it names its unit\)"):
+        read_transfer_table(Path("t.csv"))

@@ -1,0 +1,62 @@
+"""``phaseledger transfer budget``: what moving the cache takes of the TTFT growth that was agreed for it, from a receipt."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipelines.cli.exits import BAD_INPUT, VERIFICATION_FAILED, stop
+
+EPILOG = """\b
+Examples:
+  phaseledger transfer budget receipts/moderate-chat
+  phaseledger transfer budget receipt.json --format json | jq '.budget.rows[].envelope_share'
+"""
+
+Json = dict[str, Any]
+
+
+@click.command("budget", epilog=EPILOG)
+@click.argument("receipt", type=click.Path(path_type=Path))
+@click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def budget_verb(receipt: Path, output: str) -> None:
+    """Show the transfer budget of RECEIPT (or of the receipt.json in a directory), after verifying it.
+
+    Of the disaggregated scenario that the decision names: what each bucket uses of the envelope and of the reserve, the bytes of a
+    transfer and the bandwidth of a link that would use it exactly, the longest prompt that fits, and what is in flight to a decode
+    worker against the room that it has.
+
+    Exit code 0: shown. 2: the file cannot be read as a receipt, or no topology of it moves the cache. 3: a value disagrees.
+    """
+    if receipt.is_dir():
+        receipt = receipt / "receipt.json"
+    read = _verified(receipt)
+    if read["transfer"] is None:
+        click.echo(
+            f"{receipt}: no topology of this receipt moves the cache; expected one that compares disaggregated",
+            err=True,
+        )
+        stop(BAD_INPUT)
+    if output == "json":
+        click.echo(json.dumps({"cohort": read["cohort"]["name"], "kv": read["kv"]} | read["transfer"], indent=2))
+    else:
+        from pipelines.cli.transfer_budget_text import print_budget
+
+        print_budget(read)
+
+
+def _verified(file: Path) -> Json:
+    from pipelines.oracle.reading import Unreadable, read_receipt
+    from pipelines.oracle.verifying import verify
+
+    try:
+        read = read_receipt(file).receipt
+        passed = verify(file, None).passed
+    except Unreadable as error:
+        click.echo(str(error), err=True)
+        stop(BAD_INPUT)
+    if not passed:
+        click.echo(f"{file}: verification failed; phaseledger verify says which value disagrees", err=True)
+        stop(VERIFICATION_FAILED)
+    return read

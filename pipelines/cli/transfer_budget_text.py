@@ -1,0 +1,123 @@
+"""The transfer budget as a person reads it."""
+
+import math
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from pipelines.gates.wording import shown
+
+_WIDTH = 140
+Json = dict[str, Any]
+
+
+def print_budget(receipt: Json) -> None:
+    """Envelope, what each bucket uses of it, staging, and the KV memory of a worker."""
+    console = Console(highlight=False)
+    console.width = max(console.width if console.is_terminal else 0, _WIDTH)
+    moved, budget = receipt["transfer"], receipt["transfer"]["budget"]
+    sources = {"affine": "fixed overhead and effective bandwidth", "curve": "a declared curve"}
+    click.echo(f"{receipt['cohort']['name']}: {budget['scenario']} (times are modeled means, not measurements)")
+    click.echo(f"transfer   {' outside of '.join(sources[name] for name in moved['sources'])}: {_each(moved)}")
+    reserve = (
+        "" if budget["reserve"] is None else f", {shown(budget['reserve'], 'ratio')} of it for KV movement and queueing"
+    )
+    click.echo(f"envelope   TTFT may grow by {shown(budget['envelope_s'], 's')}{reserve}")
+    click.echo()
+    if budget["rows"]:
+        console.print(_used(budget))
+    refused = [bound for bound in ("nominal", "conservative") if all(row["bound"] != bound for row in budget["rows"])]
+    for bound in refused:
+        click.echo(f"{bound}: the scenario is refused, so there is nothing to budget")
+    click.echo()
+    if budget["staging"]:
+        console.print(_staging(budget))
+        click.echo()
+    console.print(_memory(receipt["kv"]))
+    if any(moved[bound]["leaves_curve"] for bound in ("nominal", "conservative")):
+        click.echo("note: some transfers are smaller or larger than any that the curve holds")
+
+
+def _each(moved: Json) -> str:
+    nominal = moved["nominal"]
+    parts = [f"hand-over {shown(nominal['handover_s'], 's')}"] if nominal["handover_s"] else []
+    if nominal["overhead_s"] is not None:
+        parts.append(f"overhead {shown(nominal['overhead_s'], 's')}")
+        parts.append(f"{nominal['bandwidth_bytes_per_s'] / 1e9:.4g} GB/s")
+    return ", ".join([*parts, f"{nominal['channels']} at once"])
+
+
+def _used(budget: Json) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("bound", no_wrap=True)
+    table.add_column("bucket", no_wrap=True)
+    for name in (
+        "wait + movement",
+        "of envelope",
+        "of reserve",
+        "mean transfer",
+        "fits up to",
+        "needs a link of",
+        "longest prompt",
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in budget["rows"]:
+        bandwidth = row["bandwidth_at_envelope_bytes_per_s"]
+        prompt = row["largest_prompt_tokens"]
+        table.add_row(
+            row["bound"],
+            row["bucket"],
+            shown(row["used_s"], "s"),
+            shown(row["envelope_share"], "ratio"),
+            shown(row["reserve_share"], "ratio"),
+            _size(row["bytes_mean"]),
+            _size(row["bytes_at_envelope"]),
+            "-" if bandwidth is None else f"{bandwidth / 1e9:.4g} GB/s",
+            "-" if prompt is None else f"{prompt:,} tokens",
+        )
+    return table
+
+
+def _staging(budget: Json) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("staging, per decode worker", no_wrap=True)
+    for name in ("sequences in flight", "free slots", "bytes in flight", "free KV memory"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in budget["staging"]:
+        table.add_row(
+            row["bound"],
+            f"{row['in_flight_sequences']:.4g}",
+            f"{row['free_sequences']:.4g}",
+            _size(row["in_flight_bytes"]),
+            _size(row["free_bytes"]),
+        )
+    return table
+
+
+def _memory(kv: Json) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.add_column("KV memory, per worker", no_wrap=True)
+    for name in ("topology", "memory", "tokens", "mean sequence", "sequences at once"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in kv["batch_caps"]:
+        own = kv[row["bound"]]
+        table.add_row(
+            row["bound"],
+            row["topology"],
+            _size(own["kv_memory_bytes"]),
+            "-" if own["resident_tokens"] is None else f"{int(own['resident_tokens']):,}",
+            f"{row['sequence_tokens']:,.4g} tokens, {_size(row['sequence_bytes'])}",
+            f"{int(row['sequences']):,}",
+        )
+    return table
+
+
+def _size(size: float | None) -> str:
+    """Bytes in the largest binary unit of which there is one, to four digits."""
+    if size is None:
+        return "-"
+    power = max(0, min(4, int(math.log(abs(size), 1024)))) if abs(size) >= 1 else 0
+    return f"{size / 1024**power:.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
