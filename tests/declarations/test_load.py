@@ -26,6 +26,15 @@ from pipelines.declarations.typed import DecisionRule
 
 GOOD = Path(__file__).parent / "good"
 ARRIVALS = {"requests.rate", "requests.concurrency", "requests.arrival_scv"}
+NOT_CHOSEN = {
+    "model.cache",
+    "inventory.kv_tokens_per_worker",
+    "inventory.gpu_memory",
+    "inventory.memory_utilization",
+    "inventory.weights_per_worker",
+    "inventory.activations_per_worker",
+}
+"""Other ways to state the cache of the model and the memory of a worker."""
 
 
 def rewritten(directory: Path, *edits: tuple[str, str]) -> Path:
@@ -69,7 +78,11 @@ def test_what_a_cohort_is_called_and_made_of() -> None:
 def test_rows_stand_in_the_order_of_the_registry() -> None:
     paths = [row.path for row in load_cohort(GOOD).inputs]
     assert paths == [quantity.path for quantity in QUANTITIES if quantity.path in paths]
-    assert without(load_cohort(GOOD)) == ARRIVALS | {"service.decode.peak_tokens_per_second"}
+    assert without(load_cohort(GOOD)) == ARRIVALS | NOT_CHOSEN | {
+        "service.decode.peak_tokens_per_second",
+        "network.transfer_curve",
+        "objectives.transfer_reserve",
+    }
 
 
 def test_the_conservative_bound_is_the_end_that_hurts() -> None:
@@ -132,9 +145,10 @@ def test_a_cohort_without_disaggregated_needs_and_shows_no_network(tmp_path: Pat
     source = row(cohort, "service.first_token_source")
     assert (source.value, source.note) == ("decode", "not declared: default")
     hidden = {quantity.path for quantity in QUANTITIES if quantity.block == "network"}
-    assert without(cohort) == hidden | ARRIVALS | {
+    assert without(cohort) == hidden | ARRIVALS | NOT_CHOSEN | {
         "objectives.stall",
         "objectives.ttft_growth",
+        "objectives.transfer_reserve",
         "service.decode.peak_tokens_per_second",
         "topologies.chunked.chunk_tokens",
     }

@@ -1,0 +1,130 @@
+"""A model's config.json as the shape of its KV cache."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pipelines.declarations.model_cache import ModelCache
+from pipelines.declarations.model_configs.config import CONTEXT, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Config
+from pipelines.declarations.model_configs.defaults import DEFAULTS
+from pipelines.declarations.model_configs.families import FAMILIES, TEXT_OF, UNGATED
+from pipelines.declarations.model_configs.json_text import EXPECTED, key_places, parsed
+from pipelines.declarations.model_configs.kept import Layers
+from pipelines.declarations.model_configs.parameters import weights
+from pipelines.declarations.model_configs.special import check_special
+from pipelines.declarations.problems import DeclarationProblems, Problem, Where, show
+from pipelines.declarations.text import read_text
+
+_SECTIONS = ("model_config", "thinker_config", "text_config", "language_config", "llm_config")
+_FIELDS = (LAYERS, HEADS, KV_HEADS, HEAD_DIM)
+_DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "num_mtp_layers")
+_QUANTIZED = ("kv_cache_scheme", "kv_cache_quant_algo")
+
+
+def read_model_cache(file: Path) -> ModelCache:
+    """The cache of the model that ``file`` describes; DeclarationProblems with file, line and column where it cannot be told.
+
+    Sizes are in elements (docs/kv.md): data types of weights are not read, and one of the cache that the file states is a note.
+    """
+    text = read_text(file, EXPECTED)
+    if isinstance(text, Problem):
+        raise DeclarationProblems([text])
+    value = parsed(str(file), text)
+    whole = Config(str(file), dict(key_places(text)), (), value, whole_file=value)
+    config = _language_model(whole)
+    family = FAMILIES.get(config.family or "")
+    known = family.keys if family else frozenset[str]()
+    for part in dict.fromkeys((config.where, ())):
+        check_special(config if part else _of_family(whole, config.family, ()), known)
+    if family is None:
+        _refuse_unknown(config)
+    read = family.read(config)
+    if not read.parts:
+        config.refuse(None, "no layer keeps anything; expected a model with a KV cache or a state")
+    return _model_cache(config, read)
+
+
+def _language_model(whole: Config) -> Config:
+    """The innermost section that describes the language model, with its family and the defaults of its class."""
+    where: Where = ()
+    part: Mapping[str, Any] = whole.part
+    named: object = part.get("model_type")
+    while nested := [name for name in _SECTIONS if isinstance(part.get(name), dict)]:
+        if len(nested) > 1:
+            found = f"a second language model beside {nested[0]}; expected one"
+            _of_family(whole, None, where).refuse(nested[1], found)
+        part, where = part[nested[0]], (*where, nested[0])
+        outer = named if isinstance(named, str) else ""
+        inner = outer if nested[0] == "model_config" else TEXT_OF.get(outer)
+        named = part.get("model_type") or inner
+    if named is not None and not isinstance(named, str):
+        Config(whole.file, whole.places, where, part).refuse("model_type", f"{show(named)}; expected text")
+    defaults = DEFAULTS.get(named or "", {})
+    return Config(whole.file, whole.places, where, part, named or None, defaults, whole.part)
+
+
+def _of_family(whole: Config, family: str | None, where: Where) -> Config:
+    return Config(whole.file, whole.places, where, whole.part, family)
+
+
+def _refuse_unknown(config: Config) -> NoReturn:
+    """Refuse a family whose cache is not known, with what the file lacks of what it would need."""
+    lacking = ", ".join(names[0] for names in _FIELDS if not config.has(*names))
+    if config.family is None and isinstance(config.part.get("quantization"), dict):
+        config.refuse("quantization", f"describes a quantization, not a model; expected {EXPECTED}")
+    says = f"; the file lacks {lacking}" if lacking else "; keys of its own may change the cache"
+    if config.family is None:
+        config.refuse("model_type", f"missing{says if lacking else ''}; expected the family of the model")
+    config.refuse(
+        "model_type", f"{show(config.family)} is not a family whose cache is known{says}; expected one that is"
+    )
+
+
+def _model_cache(config: Config, read: Layers) -> ModelCache:
+    attends = any(part.layers.kind != "state" for part in read.parts)
+    inner = Config(config.file, config.places, config.where, _decoder(config))
+    heads = (inner.first("decoder_attention_heads", *HEADS) or config.default(HEADS)) if attends else None
+    context = inner.first(*CONTEXT)
+    count = heads.value if heads else None
+    total, active = weights(config, read, count, is_gated=config.family not in UNGATED)
+    return ModelCache(
+        family=config.family,
+        parts=read.parts,
+        without=read.without,
+        notes=(*read.notes, *_notes(config)),
+        attention_heads=count,
+        context_tokens=context.value if context else None,
+        parameters=total,
+        active_parameters=active,
+    )
+
+
+def _decoder(config: Config) -> Mapping[str, Any]:
+    decoder = config.part.get("decoder")
+    return decoder if isinstance(decoder, dict) else config.part
+
+
+def _notes(config: Config) -> Iterator[str]:
+    """What the file says beside the shape."""
+    drafts = config.first(*_DRAFTS)
+    if drafts:
+        yield f"layers that draft further tokens are not counted: {drafts.read_from}"
+    if config.part.get("sparse_attention_config"):
+        yield "an index cache for sparse attention (sparse_attention_config) is not counted: engines differ in it"
+    for part in dict.fromkeys((config.where, ())):
+        outer = config.part if part else config.whole_file
+        for name, stated in _quantized_cache(outer.get("quantization_config")):
+            yield f"the file asks for a quantized KV cache (quantization_config.{name} {stated}): say so in kv_dtype"
+
+
+def _quantized_cache(quantization: object) -> Iterator[tuple[str, str]]:
+    if not isinstance(quantization, dict):
+        return
+    for name in _QUANTIZED:
+        value = quantization.get(name)
+        if isinstance(value, dict):
+            yield name, f"{show(value.get('type'))} of {show(value.get('num_bits'))} bits"
+        elif value is not None:
+            yield name, show(value)
+    for name, stated in _quantized_cache(quantization.get("quantization")):
+        yield f"quantization.{name}", stated
