@@ -79,7 +79,7 @@ _ROWS: dict[str, _Row] = {
     "u_d": _Row("service.decode.utilization_ceiling", "ratio", 0.9, "low"),
     "gpus": _Row("inventory.gpus", "count", 4.0),
     "gpus_per_worker": _Row("inventory.gpus_per_worker", "count", 1.0),
-    "kv_memory": _Row("inventory.kv_memory_per_worker", "B", 1e8, "low"),
+    "kv_memory": _Row("inventory.kv_memory_per_worker", "B", 1e9, "low"),
     "kv_tokens": _Row("inventory.kv_tokens_per_worker", "count", None, "low"),
     "gpu_memory": _Row("inventory.gpu_memory", "B", None, "low"),
     "utilization": _Row("inventory.memory_utilization", "ratio", None, "low"),

@@ -9,7 +9,7 @@ from pipelines.arithmetic.kv import CacheModel
 FORMULA = (
     "transfer_s = router_handover + registration + synchronization + receiver_visibility"
     " + seconds_per_descriptor x descriptors + bytes / (links_per_transfer x effective_bandwidth x (1 - competing_traffic));"
-    " within the range of a measured curve: router_handover + curve(bytes) / (1 - competing_traffic)"
+    " within the range of a declared curve: router_handover + curve(bytes) / (1 - competing_traffic)"
 )
 
 

@@ -107,6 +107,8 @@ def _keys_of_kind(document: Document, where: tuple[str | int, ...], item: Mappin
         own = [name for name in (*needed, *allowed) if name not in item]
         message = f"is not of layers of the kind {kind}; expected {', '.join(('layers', *needed, *allowed))}"
         yield document.problem((*where, key), message, did_you_mean(key, own), on="key")
+    if kind == "state" and item.get("elements_per_head") == 0 and not item.get("convolution_elements"):
+        yield document.problem(where, "a state of no elements; expected a recurrent or a convolution state, or both")
     for key, value in item.items():
         largest, count = _LARGEST.get(key, _LARGEST_ELEMENTS), whole(value)
         if count is not None and count > largest:
@@ -120,7 +122,10 @@ def _layers(item: object) -> CacheLayers | None:
     kind = item["kind"]
     needed, allowed = _KEYS[kind]
     counts = {key: whole(item.get(key)) for key in ("layers", *needed)}
-    if any(count is None or count < 1 for count in counts.values()) or set(item) - {"kind", *counts, *allowed}:
+    least = {"elements_per_head": 0}
+    if any(count is None or count < least.get(key, 1) for key, count in counts.items()):
+        return None
+    if set(item) - {"kind", *counts, *allowed}:
         return None
     read = {key: count for key, count in counts.items() if count is not None}
     if kind in ("full", "window"):
@@ -132,11 +137,9 @@ def _layers(item: object) -> CacheLayers | None:
         )
     if kind == "state":
         convolution = whole(item.get("convolution_elements", 0))
-        return (
-            None
-            if convolution is None
-            else CacheLayers(kind, read["layers"], read["heads"], read["elements_per_head"], convolution)
-        )
+        if convolution is None or convolution < 0 or not convolution + read["elements_per_head"]:
+            return None
+        return CacheLayers(kind, read["layers"], read["heads"], read["elements_per_head"], convolution)
     first, second = needed
     return CacheLayers(kind, read["layers"], 1, read[first], read[second])
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from . import equations as eq
+from .memory import batch_cap, resident_bytes
 from .parameters import Parameters
 from .scenario import Figures, Gauge, Knobs, Refusal, Refused, timeline
 from .traffic import Moments, Stratum, Traffic
@@ -42,7 +43,7 @@ def settle(of: Parameters, traffic: Traffic, n: float, budget: int, x: float, c:
 
 
 def chunks_of(stratum: Stratum, room: float) -> int:
-    """`N_s = max(1, ceil(u_s/C'))`: steps that a prompt of the stratum takes."""
+    """`K_s = max(1, ceil(u_s/C'))`: steps that a prompt of the stratum takes."""
     return max(1, math.ceil(stratum.u1 / room))
 
 
@@ -68,15 +69,16 @@ def chunked(of: Parameters, traffic: Traffic, knobs: Knobs, gauge: Gauge) -> Fig
     service_m2 = math.fsum(s.share * seconds**2 for s, seconds in each)
     rho_lane = traffic.rate_rps / n * service
     gauge.take("prefill_lane", rho_lane, of.prefill_ceiling)
-    gauge.take("slots", batch / of.max_sequences, of.decode_ceiling)
-    prefilling = math.fsum(s.share * s.p1 * seconds for s, seconds in each)
-    resident = of.kv_bytes_per_token * traffic.rate_rps / n * (prefilling + t * work.token_steps)
+    cap = batch_cap(of, work.steps, work.resident_tokens)
+    gauge.take_slots(of, batch, cap)
+    held = math.fsum(s.share * s.p1 * seconds for s, seconds in each) + t * work.token_steps
+    resident = traffic.rate_rps / n * resident_bytes(of, held, service + t * work.steps)
     gauge.take("kv_mixed", resident / of.kv_memory_bytes, 1.0)
 
     scv = eq.squared_variation(service, service_m2)
     queue = eq.pool_queue(of, traffic.arrival_scv, scv, rho_lane, n, service)
     step = of.step_overhead_s + c * max(1.0, batch)
-    wait = queue.mean_s + eq.residual_step_s(batch, step) + eq.slot_wait_s(of, work, batch, t)
+    wait = queue.mean_s + eq.residual_step_s(batch, step) + eq.slot_wait_s(cap, work, batch, t)
 
     def lanes(k: Moments) -> tuple[float, ...]:
         own = [(s.requests, seconds) for s, seconds in each if s.bucket == k.bucket]

@@ -82,6 +82,11 @@ class Choice:
         """The scenarios whose inputs the decision rests on."""
         return (self.chosen,) if self.chosen else self.rejected
 
+    def of_topology(self, topology: str) -> str | None:
+        """Return the scenario that stands for a topology: chosen, or compared as rejected."""
+        candidates = (self.chosen, *self.rejected)
+        return next((c.name for c in candidates if c is not None and c.topology == topology), None)
+
 
 def decide(candidates: Sequence[Candidate], compared: Sequence[str], prefer: Sequence[str]) -> Choice:
     """Choose the smallest scenario that passes, and the representative of every other topology."""

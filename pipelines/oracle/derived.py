@@ -1,18 +1,20 @@
-"""The parts of a receipt that follow from the inputs alone: KV bytes, transfer assumptions, operating parts."""
+"""The parts of a receipt that follow from inputs and requests alone: service, transfer assumptions, operating parts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from . import transfers as tr
 from .canonical import sha256_of
 from .equations import prefill_m2_s2, prefill_s
 from .findings import Ledger, close
-from .parameters import ELEMENT_BYTES, OVERHEAD_INPUTS, Inputs
+from .memory import mean_tokens, whole_tokens
+from .parameters import BANDWIDTH, CURVE, HANDOVER, OVERHEAD_INPUTS, Inputs, Parameters
 from .recomputing import operating_parts
 from .structure import BOUNDS, PART_KINDS
 from .topologies import PARTS
-from .traffic import traffic_of
+from .traffic import Traffic, traffic_of
 
 
 def check_fingerprint(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
@@ -24,19 +26,6 @@ def check_fingerprint(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
         "bucket_edges_tokens": workload["bucket_edges_tokens"],
     }
     ledger.same("fingerprint", "fingerprint", receipt["fingerprint"], sha256_of(question), "the frozen question")
-
-
-def check_kv(ledger: Ledger, kv: Mapping[str, Any], inputs: Inputs) -> None:
-    """Recompute KV bytes per token from the model's shape."""
-    factors = {name: inputs.nominal(f"model.{name}") for name in ("layers", "kv_heads", "head_dim", "layout_factor")}
-    factors["element_bytes"] = ELEMENT_BYTES[inputs.nominal("model.kv_dtype")]
-    for name, value in factors.items():
-        ledger.same("kv", f"kv.factors.{name}", kv["factors"][name], value, "the model's inputs")
-    for bound in BOUNDS:
-        expected = float(inputs.kv_bytes_per_token(bound))
-        ledger.figure(
-            "kv", f"kv.bytes_per_token.{bound}", kv["bytes_per_token"][bound], expected, "docs/arithmetic.md section 2"
-        )
 
 
 def check_service(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
@@ -56,38 +45,44 @@ def check_service(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) ->
         ledger.figure("service", f"{where}.prefill_m2_s2", row["prefill_m2_s2"], second, why)
 
 
-def check_transfer(ledger: Ledger, transfer: Mapping[str, Any] | None, inputs: Inputs) -> None:
-    """Recompute the transfer assumptions: the effective bandwidth, and the sum of the fixed overheads."""
-    moved = "disaggregated" in inputs.compared
+def check_transfer(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
+    """Recompute the transfer assumptions: what a transfer is computed from, its overheads, bytes and channels."""
+    transfer, moved = receipt["transfer"], "disaggregated" in inputs.compared
     ledger.same("transfer", "transfer", transfer is not None, moved, "there when a disaggregated topology is compared")
     if transfer is None or not moved:
         return
-    ledger.same(
-        "transfer",
-        "transfer.bandwidth_input",
-        transfer["bandwidth_input"],
-        "network.effective_bandwidth",
-        "peak and line rate are never used as a rate",
-    )
-    ledger.listed(
-        "transfer", "transfer.overhead_inputs", transfer["overhead_inputs"], list(OVERHEAD_INPUTS), "overheads"
-    )
+    affine, curve = BANDWIDTH in inputs.rows, CURVE in inputs.rows
+    sources = [name for name, there in (("affine", affine), ("curve", curve)) if there]
+    ledger.listed("transfer", "transfer.sources", transfer["sources"], sources, "what the network's inputs declare")
+    why, named = "peak and line rate are never used as a rate", BANDWIDTH if affine else None
+    ledger.same("transfer", "transfer.bandwidth_input", transfer["bandwidth_input"], named, why)
+    overheads = [HANDOVER, *(OVERHEAD_INPUTS if affine else ())]
+    ledger.listed("transfer", "transfer.overhead_inputs", transfer["overhead_inputs"], overheads, "overheads")
     for bound in BOUNDS:
-        of, found = inputs.parameters(bound), transfer[bound]
-        ledger.figure(
-            "transfer",
-            f"transfer.{bound}.overhead_s",
-            found["overhead_s"],
-            of.transfer_overhead_s,
-            " + ".join(OVERHEAD_INPUTS),
-        )
-        where, bandwidth, expected = (
-            f"transfer.{bound}.bandwidth_bytes_per_s",
-            found["bandwidth_bytes_per_s"],
-            of.bandwidth_bytes_per_s,
-        )
-        agrees = close(bandwidth, expected, 1.0)
-        ledger.holds("transfer", where, agrees, bandwidth, expected, "network.effective_bandwidth")
+        of, traffic = inputs.parameters(bound), traffic_of(receipt["workload"], inputs, bound)
+        _check_transfer_bound(ledger, f"transfer.{bound}", transfer[bound], of, traffic)
+
+
+def _check_transfer_bound(
+    ledger: Ledger, where: str, found: Mapping[str, Any], of: Parameters, traffic: Traffic
+) -> None:
+    bandwidth, shown = tr.transfer_bandwidth(of), found["bandwidth_bytes_per_s"]
+    agrees = shown is None if bandwidth is None else shown is not None and close(shown, bandwidth, 1.0)
+    why = f"links_per_transfer x {BANDWIDTH} x (1 - competing_traffic)"
+    ledger.holds("transfer", f"{where}.bandwidth_bytes_per_s", agrees, shown, bandwidth, why)
+    overhead = of.transfer_overhead_s if bandwidth is not None else None
+    ledger.figure("transfer", f"{where}.overhead_s", found["overhead_s"], overhead, " + ".join(OVERHEAD_INPUTS))
+    ledger.figure("transfer", f"{where}.handover_s", found["handover_s"], of.handover_s, HANDOVER)
+    ledger.same(
+        "transfer", f"{where}.channels", found["channels"], tr.channels(of), "floor(links / links_per_transfer)"
+    )
+    sizes = tuple(tr.moved_bytes(of, mean_tokens(of, tr.tokens_of(of, s))) for s in traffic.strata)
+    largest, why = tr.moved_bytes(of, whole_tokens(of, traffic.whole.p_max)), "docs/arithmetic.md section 3, Transfers"
+    mean = tr.strata_mean(traffic, "all", sizes)
+    ledger.figure("transfer", f"{where}.bytes_mean", found["bytes_mean"], mean, why)
+    ledger.figure("transfer", f"{where}.bytes_max", found["bytes_max"], largest, why)
+    leaves = None if of.curve is None else not all(of.curve.covers(size) for size in (*sizes, largest))
+    ledger.same("transfer", f"{where}.leaves_curve", found["leaves_curve"], leaves, why)
 
 
 def check_parts(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:

@@ -1,4 +1,4 @@
-"""The equations of docs/arithmetic.md, sections 3 and 4, one function each; SI units, symbols in the docstrings."""
+"""Equations of docs/arithmetic.md, sections 3 and 4: prefill, decode, waits; one function each; SI units, symbols in the docstrings."""
 
 from __future__ import annotations
 
@@ -92,22 +92,6 @@ def seconds_per_sequence(of: Parameters, work: DecodeWork) -> float:
     return 1 / of.decode_tokens_per_s + of.decode_s_per_context_token * work.resident_tokens
 
 
-def transfer_s(of: Parameters, p1: float) -> float:
-    """`T = o_x + κ·p/w` (s): time to move the KV of a prompt (of the mean prompt)."""
-    return of.transfer_overhead_s + payload_s(of, p1)
-
-
-def payload_s(of: Parameters, p1: float) -> float:
-    """`κ·p/w` (s): the part of a transfer that depends on its size."""
-    return of.kv_bytes_per_token * p1 / of.bandwidth_bytes_per_s
-
-
-def transfer_m2_s2(of: Parameters, moments: Moments) -> float:
-    """`T2 = o_x² + 2·o_x·(κ/w)·p1 + (κ/w)²·p2` (s²): second moment of transfer times."""
-    o_x, per_token = of.transfer_overhead_s, of.kv_bytes_per_token / of.bandwidth_bytes_per_s
-    return o_x**2 + 2 * o_x * per_token * moments.p1 + per_token**2 * moments.p2
-
-
 def sakasegawa(utilization: float, servers: float) -> float:
     """`Pw = rho^(√(2(n+1)) - 1)`: probability that all n servers are busy.
 
@@ -146,11 +130,10 @@ def pool_queue(
     return queue(arrival_scv, service_scv, utilization, servers, service_s)
 
 
-def slot_wait_s(of: Parameters, work: DecodeWork, batch: float, step_s: float) -> float:
+def slot_wait_s(slots: float, work: DecodeWork, batch: float, step_s: float) -> float:
     """`W_slot = (1 + cH²)/2 · Pw(sigma) / (B·(1 - sigma)) · H` (s) with `sigma = b/B`, `H = D1·t`; 0 without decode."""
     if not work.steps:
         return 0.0
-    slots = of.max_sequences
     return shared_queue(1.0, work.steps_scv, batch / slots, slots, work.steps * step_s).mean_s
 
 

@@ -7,16 +7,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from .cache import ELEMENT_BYTES, parse_cache
+from .curves import parse_curve
 from .findings import Ledger
-from .parameters import ARRIVAL_SCV, CONCURRENCY, ELEMENT_BYTES, RATE, Inputs
-from .structure import TOPOLOGIES
+from .parameters import (
+    ARRIVAL_SCV,
+    BANDWIDTH,
+    CACHE,
+    CONCURRENCY,
+    CURVE,
+    GPU_MEMORY,
+    KV_MEMORY,
+    KV_TOKENS,
+    OVERHEAD_INPUTS,
+    PLAIN_SHAPE,
+    RATE,
+    Inputs,
+)
+from .relations import check_relations
+from .structure import ALLOCATIONS, LINK_SHARING, TOPOLOGIES
 
 CHECK = "inputs"
 NOT_DECLARED = "not declared: default"
 
-Range = Literal["positive", "not negative", "ratio", "ceiling", "count"]
-Presence = Literal["always", "optional", "network", "optional network", "declared arrivals"]
-"""`network`: there exactly when a disaggregated topology is compared; `declared arrivals`: with a rate or a concurrency."""
+Range = Literal["positive", "not negative", "ratio", "below one", "ceiling", "one or more", "count"]
+Presence = Literal["always", "optional", "network", "optional network", "affine", "line", "declared arrivals"]
+"""`network`: there exactly when a disaggregated topology is compared; `affine`: then, but for a curve alone; `line`:
+then, and optional beside a curve; `declared arrivals`: with a rate or a concurrency."""
+ALTERNATIVES = ((PLAIN_SHAPE, (CACHE,)), ((KV_MEMORY,), (KV_TOKENS,), GPU_MEMORY))
+"""Ways to declare one thing: exactly one of each is there, with all of its inputs."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +47,7 @@ class Row:
     hurts: Literal["low", "high"] | None = None
     range: Range = "positive"
     presence: Presence = "always"
-    default: float | None = None
+    default: float | str | None = None
     words: tuple[str, ...] = ()
 
 
@@ -40,8 +59,12 @@ ROWS = (
     Row("model.layers", "count", range="count"),
     Row("model.kv_heads", "count", range="count"),
     Row("model.head_dim", "count", range="count"),
+    Row(CACHE, "text"),
     Row("model.kv_dtype", "text", words=tuple(ELEMENT_BYTES)),
     Row("model.layout_factor", "ratio", "high", default=1.0),
+    Row("model.tensor_parallel", "count", range="count", default=1),
+    Row("model.block_tokens", "count", range="count", default=1),
+    Row("model.kv_allocation", "text", words=ALLOCATIONS, default="uniform"),
     Row("service.dispatch", "text", words=("least_loaded", "round_robin")),
     Row("service.first_token_source", "text", words=("decode", "prefill")),
     Row("service.admission", "s", "high", "not negative"),
@@ -61,32 +84,41 @@ ROWS = (
     Row("service.decode.peak_tokens_per_second", "tokens/s", presence="optional"),
     Row("inventory.gpus", "count", range="count"),
     Row("inventory.gpus_per_worker", "count", range="count"),
-    Row("inventory.kv_memory_per_worker", "B", "low"),
+    Row(KV_MEMORY, "B", "low"),
+    Row(KV_TOKENS, "count", "low", "count"),
+    Row("inventory.gpu_memory", "B", "low"),
+    Row("inventory.memory_utilization", "ratio", "low", "ceiling"),
+    Row("inventory.weights_per_worker", "B", "high", "not negative"),
+    Row("inventory.activations_per_worker", "B", "high", "not negative"),
     Row("network.links", "count", "low", "count", "network"),
-    Row("network.line_rate", "B/s", presence="network"),
-    Row("network.effective_bandwidth", "B/s", "low", presence="network"),
+    Row("network.links_per_transfer", "count", None, "count", "network", 1),
+    Row("network.link_sharing", "text", presence="network", words=LINK_SHARING, default="shared"),
+    Row("network.line_rate", "B/s", presence="line"),
+    Row(BANDWIDTH, "B/s", "low", presence="affine"),
     Row("network.peak_bandwidth", "B/s", presence="optional network"),
-    Row("network.registration", "s", "high", "not negative", "network"),
-    Row("network.synchronization", "s", "high", "not negative", "network"),
-    Row("network.receiver_visibility", "s", "high", "not negative", "network"),
+    Row("network.competing_traffic", "ratio", "high", "below one", "network", 0.0),
+    *(Row(path, "s", "high", "not negative", "affine") for path in OVERHEAD_INPUTS),
+    Row("network.router_handover", "s", "high", "not negative", "network", 0.0),
+    Row("network.seconds_per_descriptor", "s", "high", "not negative", "affine", 0.0),
+    Row("network.regions_per_block", "count", "high", "count", "affine", 2),
+    Row("network.relayout_factor", "ratio", "high", "one or more", "network", 1.0),
+    Row("network.prefix_at_destination", "ratio", "low", "ratio", "network", 0.0),
     Row("network.overlap", "ratio", "low", "ratio", "network", 0.0),
     Row("network.utilization_ceiling", "ratio", "low", "ceiling", "network"),
+    Row(CURVE, "text", presence="optional network"),
     Row("objectives.ttft", "s"),
     Row("objectives.tpot", "s"),
     Row("objectives.stall", "s", presence="optional"),
     Row("objectives.ttft_growth", "s", presence="optional"),
+    Row("objectives.transfer_reserve", "ratio", range="ceiling", presence="optional"),
     Row("objectives.attainment", "ratio", range="ceiling"),
     Row("topologies.compared", "text"),
     Row("topologies.chunked.chunk_tokens", "text", presence="optional"),
 )
 _BY_PATH = {row.path: row for row in ROWS}
 
-_NOT_ABOVE = (
-    ("network.effective_bandwidth", "network.line_rate"),
-    ("network.effective_bandwidth", "network.peak_bandwidth"),
-    ("service.prefill.tokens_per_second", "service.prefill.peak_tokens_per_second"),
-    ("service.decode.tokens_per_second", "service.decode.peak_tokens_per_second"),
-)
+_WRITTEN = {CACHE: parse_cache, CURVE: parse_curve}
+"""Texts that are more than a word."""
 
 
 def check_inputs(ledger: Ledger, table: Sequence[Mapping[str, Any]]) -> Inputs | None:
@@ -100,7 +132,6 @@ def check_inputs(ledger: Ledger, table: Sequence[Mapping[str, Any]]) -> Inputs |
     )
     if not (complete and one and all(rows_fit)):
         return None
-    _check_not_above(ledger, rows)
     chunk_tokens = tuple(
         int(word) for word in str(_value(rows, "topologies.chunked.chunk_tokens") or "").split(" ") if word
     )
@@ -112,7 +143,7 @@ def check_inputs(ledger: Ledger, table: Sequence[Mapping[str, Any]]) -> Inputs |
         inputs.nominal("inventory.gpus"),
         "the GPUs of at least one worker",
     )
-    return inputs if fits else None
+    return inputs if check_relations(ledger, inputs) and fits else None
 
 
 def _value(rows: Mapping[str, Mapping[str, Any]], path: str) -> Any:
@@ -142,7 +173,9 @@ def _check_row(ledger: Ledger, where: str, row: Mapping[str, Any]) -> bool:
 
 def _check_text(ledger: Ledger, where: str, row: Mapping[str, Any], known: Row) -> bool:
     fits = isinstance(row["value"], str) and (not known.words or row["value"] in known.words)
-    expected = " or ".join(known.words) or "text"
+    expected = " or ".join(known.words) or "text, as docs/formats.md writes it"
+    if fits and known.path in _WRITTEN:
+        fits = _WRITTEN[known.path](row["value"]) is not None
     fits = ledger.holds(CHECK, f"{where}.value", fits, row["value"], expected)
     for end in ("low", "high"):
         ledger.same(CHECK, f"{where}.{end}", row[end], None, "text has no range")
@@ -174,11 +207,15 @@ def in_range(value: float, kind: Range) -> bool:
     """Whether a number lies in a range of the inputs table."""
     if kind == "count":
         return isinstance(value, int) and value >= 1
-    if kind == "not negative":
-        return value >= 0
-    if kind == "ratio":
-        return 0 <= value <= 1
-    return 0 < value <= 1 if kind == "ceiling" else value > 0
+    ranges = {
+        "positive": value > 0,
+        "not negative": value >= 0,
+        "ratio": 0 <= value <= 1,
+        "below one": 0 <= value < 1,
+        "ceiling": 0 < value <= 1,
+        "one or more": value >= 1,
+    }
+    return ranges[kind]
 
 
 def _check_compared(ledger: Ledger, rows: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
@@ -201,9 +238,8 @@ def _check_compared(ledger: Ledger, rows: Mapping[str, Mapping[str, Any]]) -> tu
 
 def _check_order(ledger: Ledger, found: list[str], compared: tuple[str, ...]) -> bool:
     """Check that exactly the paths of the compared topologies are there, in table order."""
-    moved = "disaggregated" in compared
     there = set(found)
-    expected = [row.path for row in ROWS if _belongs(row, there, moved, "chunked" in compared)]
+    expected = [row.path for row in ROWS if _belongs(row, there, compared)]
     for path in expected:
         ledger.holds(CHECK, f"inputs[{path}]", path in there, "nothing", "this input")
     return ledger.holds(
@@ -211,23 +247,25 @@ def _check_order(ledger: Ledger, found: list[str], compared: tuple[str, ...]) ->
     )
 
 
-def _belongs(row: Row, there: set[str], moved: bool, chunked: bool) -> bool:
+def _belongs(row: Row, there: set[str], compared: tuple[str, ...]) -> bool:
+    """Whether a path is to be there, given what else is."""
+    for ways in ALTERNATIVES:
+        if any(row.path in way for way in ways):
+            chosen = next((way for way in ways if there & set(way)), ways[0])
+            return row.path in chosen
     if row.path == "topologies.chunked.chunk_tokens":
-        return chunked
-    if row.presence == "network":
-        return moved
-    if row.presence == "declared arrivals":
-        return RATE in there or CONCURRENCY in there
-    if row.presence == "optional network":
-        return moved and row.path in there
+        return "chunked" in compared
+    moved, declared = "disaggregated" in compared, row.path in there
     if row.path == "objectives.ttft_growth" and moved:
         return True
-    return row.presence == "always" or row.path in there
-
-
-def _check_not_above(ledger: Ledger, rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """An effective rate is not above what is declared as the line's or the vendor's."""
-    for path, bound in _NOT_ABOVE:
-        value, limit = _value(rows, path), _value(rows, bound)
-        if value is not None and limit is not None:
-            ledger.holds(CHECK, f"inputs[{path}].value", value <= limit, value, f"at most {bound}: {limit}")
+    curve_alone = CURVE in there and not there & {BANDWIDTH, *OVERHEAD_INPUTS}
+    expected = {
+        "always": True,
+        "optional": declared,
+        "network": moved,
+        "optional network": moved and declared,
+        "affine": moved and not curve_alone,
+        "line": moved and (declared or CURVE not in there),
+        "declared arrivals": RATE in there or CONCURRENCY in there,
+    }
+    return expected[row.presence]

@@ -66,7 +66,7 @@ def _check_limit(ledger: Ledger, where: str, gate: Mapping[str, Any], inputs: In
     ledger.same("gates", f"{where}.applies", gate["applies"], objective is not None, f"{source} is declared or not")
     limit = objective["value"] if objective is not None else None
     ledger.same("gates", f"{where}.limit", gate["limit"], limit, source)
-    known = "ratio" if source == "objectives.attainment" else "s"
+    known = "ratio" if source in ("objectives.attainment", "objectives.transfer_reserve") else "s"
     ledger.same("gates", f"{where}.limit_source", known, unit, f"the unit of {source} and of {gate['metric']}")
 
 

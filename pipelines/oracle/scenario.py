@@ -6,10 +6,11 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from .equations import Wait
+from .equations import DecodeWork, Wait
 from .parameters import Parameters
 from .structure import LANES
 from .traffic import Moments, Traffic
+from .transfers import Movement
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,17 @@ class Gauge:
     }
     loads: list[Load] = field(default_factory=list)
 
-    def take(self, resource: str, utilization: float, ceiling: float) -> None:
-        """Add a load; at or above its ceiling it refuses the scenario."""
+    def take(self, resource: str, utilization: float, ceiling: float, kind: str | None = None) -> None:
+        """Add a load; at or above its ceiling it refuses the scenario, of the resource's kind or the given one."""
         self.loads.append(Load(resource, utilization, ceiling))
         if utilization >= ceiling:
-            raise Refused(Refusal(self.KINDS.get(resource, "utilization"), resource, utilization, ceiling))
+            named = kind or self.KINDS.get(resource, "utilization")
+            raise Refused(Refusal(named, resource, utilization, ceiling))
+
+    def take_slots(self, of: Parameters, batch: float, cap: float) -> None:
+        """`σ = b/B`, `1/B` if not one sequence fits; where memory is what caps the batch, memory refuses."""
+        share = batch / cap if cap >= 1 else 1 / cap
+        self.take("slots", share, of.decode_ceiling, "kv_memory" if cap < of.max_sequences else None)
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,26 @@ def timeline(moments: Moments, lanes: tuple[float, ...], lanes_to_first_token: i
 
 
 @dataclass(frozen=True)
+class Transit:
+    """What happens to KV caches between the pools of a disaggregated scenario: waits, transfers, decode workers."""
+
+    queues: float
+    workers_decode: float
+    link: Wait
+    movement: Movement
+    decode_wait_s: float
+    step_s: float
+    batch: float
+    cap: float
+    work: DecodeWork
+
+    @property
+    def wait_s(self) -> float:
+        """`W_l` (s): the wait for a link."""
+        return self.link.mean_s
+
+
+@dataclass(frozen=True)
 class Figures:
     """The latency figures of a scenario that is not refused."""
 
@@ -122,7 +149,7 @@ class Figures:
     """The mean waits that compete for the dominant queue, in order."""
     decode_batch: float
     stall_s: float | None
-    moves_state: bool = False
+    transit: Transit | None = None
 
     @property
     def ttft_worst_s(self) -> float:
@@ -142,7 +169,7 @@ class Figures:
     @property
     def transfer_worst_s(self) -> float | None:
         """The largest `transfer_wait + kv_movement` over buckets (s); None where no state moves."""
-        return max(line.transfer_s for line in self.timelines) if self.moves_state else None
+        return max(line.transfer_s for line in self.timelines) if self.transit else None
 
     @property
     def dominant_queue(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .cache import ELEMENT_BYTES, KINDS
 from .findings import Ledger
 from .shapes import Shape, boolean, count, listing, nullable, number, number_or_text, one_of, record, text
 
@@ -55,9 +56,11 @@ LANES = (
     "remaining_generation",
 )
 
+ALLOCATIONS = ("uniform", "by_kind")
+LINK_SHARING = ("shared", "per_prefill_worker", "per_decode_worker")
+
 _SHA256 = "[0-9a-f]{64}"
 _VERDICTS = ("pass", "fail", "refused")
-_TRANSFER_BOUND = record({"overhead_s": number(0), "bandwidth_bytes_per_s": number(0)})
 _PROVENANCE = one_of("observed", "supplied")
 
 _INPUT = record(
@@ -108,6 +111,9 @@ _STRATUM = record(
         "prompt_tokens_mean": number(1),
         "uncached_tokens_mean": number(1),
         "attention_mean": number(1),
+        "prompt_tokens_m2": number(1),
+        "prompt_uncached_mean": number(1),
+        "uncached_tokens_m2": number(1),
     }
 )
 
@@ -156,31 +162,111 @@ _WORKLOAD = record(
     }
 )
 
+_KV_LAYERS = record(
+    {
+        "kind": one_of(*KINDS),
+        "layers": count(1),
+        "heads": count(1),
+        "first": count(1),
+        "second": count(0),
+        "tokens": nullable(count(1)),
+        "bytes_per_layer": number(0),
+    }
+)
+
+_KV_BOUND = record(
+    {
+        "layout_factor": number(0),
+        "growth_bytes_per_token": number(0),
+        "windows": listing(record({"window_tokens": count(1), "bytes_per_token": number(0)})),
+        "state_bytes_per_sequence": number(0),
+        "allocated_bytes_per_token": number(0),
+        "kv_memory_bytes": number(0),
+        "resident_tokens": nullable(number(0)),
+    }
+)
+
+_BATCH_CAP = record(
+    {
+        "topology": one_of(*TOPOLOGIES),
+        "bound": one_of(*BOUNDS),
+        "sequence_tokens": number(0),
+        "sequence_bytes": number(0),
+        "sequences": number(0),
+    }
+)
+
 _KV = record(
     {
         "formula": text(),
-        "factors": record(
-            {
-                "layers": count(1),
-                "kv_heads": count(1),
-                "head_dim": count(1),
-                "element_bytes": count(1),
-                "layout_factor": number(0),
-            }
-        ),
-        "bytes_per_token": record({"nominal": number(0), "conservative": number(0)}),
+        "kv_dtype": one_of(*ELEMENT_BYTES),
+        "tensor_parallel": count(1),
+        "block_tokens": count(1),
+        "allocation": one_of(*ALLOCATIONS),
+        "layers": listing(_KV_LAYERS, least=1),
+        "nominal": _KV_BOUND,
+        "conservative": _KV_BOUND,
+        "batch_caps": listing(_BATCH_CAP, least=2),
     }
 )
 
 _SERVICE = record({"bound": one_of(*BOUNDS), "bucket": text(), "prefill_mean_s": number(0), "prefill_m2_s2": number(0)})
 
+_TRANSFER_BOUND = record(
+    {
+        "overhead_s": nullable(number(0)),
+        "handover_s": number(0),
+        "bandwidth_bytes_per_s": nullable(number(0)),
+        "channels": count(1),
+        "bytes_mean": number(0),
+        "bytes_max": number(0),
+        "leaves_curve": nullable(boolean()),
+    }
+)
+
+_BUDGET_ROW = record(
+    {
+        "bound": one_of(*BOUNDS),
+        "bucket": text(),
+        "used_s": number(0),
+        "envelope_share": number(0),
+        "reserve_share": nullable(number(0)),
+        "bytes_mean": number(0),
+        "bytes_at_envelope": nullable(number(0)),
+        "bandwidth_at_envelope_bytes_per_s": nullable(number(0)),
+        "largest_prompt_tokens": nullable(count(0)),
+    }
+)
+
+_STAGING = record(
+    {
+        "bound": one_of(*BOUNDS),
+        "in_flight_sequences": number(0),
+        "free_sequences": number(0),
+        "in_flight_bytes": number(0),
+        "free_bytes": number(),
+    }
+)
+
+_BUDGET = record(
+    {
+        "scenario": text(),
+        "envelope_s": number(0),
+        "reserve": nullable(number(0)),
+        "rows": listing(_BUDGET_ROW),
+        "staging": listing(_STAGING, key="bound"),
+    }
+)
+
 _TRANSFER = record(
     {
         "formula": text(),
-        "bandwidth_input": text(),
-        "overhead_inputs": listing(text()),
+        "sources": listing(one_of("affine", "curve"), least=1),
+        "bandwidth_input": nullable(text()),
+        "overhead_inputs": listing(text(), least=1),
         "nominal": _TRANSFER_BOUND,
         "conservative": _TRANSFER_BOUND,
+        "budget": nullable(_BUDGET),
     }
 )
 

@@ -36,7 +36,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Stratum:
-    """Requests of one bucket with about the same uncached tokens: their share `v` of all, E[p], E[u] and E[z]."""
+    """Requests of one bucket with about the same uncached tokens: their share `v` of all, and means."""
 
     bucket: str
     requests: int
@@ -44,6 +44,9 @@ class Stratum:
     p1: float
     u1: float
     z1: float
+    p2: float
+    pu: float
+    u2: float
 
 
 @dataclass(frozen=True)
@@ -133,4 +136,7 @@ def _stratum(row: Mapping[str, Any], requests: int, hit_ratio: float) -> Stratum
         p1=row["prompt_tokens_mean"],
         u1=(1 - hit_ratio) * row["uncached_tokens_mean"],
         z1=(1 - hit_ratio**2) * row["attention_mean"],
+        p2=row["prompt_tokens_m2"],
+        pu=(1 - hit_ratio) * row["prompt_uncached_mean"],
+        u2=(1 - hit_ratio) ** 2 * row["uncached_tokens_m2"],
     )

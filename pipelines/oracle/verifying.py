@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from .arrivals import check_declared
+from .budget import check_budget
 from .canonical import canonical_bytes, sha256_of
 from .claims import check_claims
 from .deciding import Candidate, check_decision, decide
-from .derived import check_fingerprint, check_kv, check_parts, check_service, check_transfer
+from .derived import check_fingerprint, check_parts, check_service, check_transfer
 from .findings import Ledger, Verification
 from .history import check_hits_count_once
+from .holdings import check_kv
 from .inputs import check_inputs
 from .judging import check_gates, check_verdicts, judge_all
 from .matrix import check_matrix, check_matrix_summary
@@ -81,9 +83,9 @@ def check_content(ledger: Ledger, receipt: Mapping[str, Any], matrix: bytes | No
     check_hits_count_once(ledger, receipt["workload"], inputs)
     if not (check_declared(ledger, receipt["workload"], inputs) and usable):
         return False
-    check_kv(ledger, receipt["kv"], inputs)
+    check_kv(ledger, receipt, inputs)
     check_service(ledger, receipt, inputs)
-    check_transfer(ledger, receipt["transfer"], inputs)
+    check_transfer(ledger, receipt, inputs)
     check_parts(ledger, receipt, inputs)
     check_scenarios(ledger, receipt, inputs)
     _check_judgement(ledger, receipt, inputs)
@@ -101,4 +103,7 @@ def _check_judgement(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs)
         check_verdicts(ledger, candidate.row, candidate.judged)
     prefer = rules["decision"]["prefer"]
     ledger.same("gates", "rules.decision.prefer", len(set(prefer)), len(prefer), "each key once")
-    check_decision(ledger, receipt, inputs, decide(candidates, inputs.compared, prefer))
+    choice = decide(candidates, inputs.compared, prefer)
+    check_decision(ledger, receipt, inputs, choice)
+    if receipt["transfer"] is not None:
+        check_budget(ledger, receipt, inputs, choice.of_topology("disaggregated"))

@@ -10,12 +10,20 @@ from typing import Any
 from .arrivals import ROUNDING, WHOLE, agree, check_arrivals
 from .findings import WORKLOAD_DIGITS, Ledger
 from .history import check_history
-from .moments import MAXIMA, MEANS, SLACK, WHY, check_moments
+from .moments import MAXIMA, MEANS, check_moments
+from .strata import check_stratum
 from .windows import check_windows
 
 CHECK = "workload"
 STRATA_PER_BUCKET = 16
-STRATUM_MEANS = ("prompt_tokens_mean", "uncached_tokens_mean", "attention_mean")
+STRATUM_MEANS = (
+    "prompt_tokens_mean",
+    "uncached_tokens_mean",
+    "attention_mean",
+    "prompt_tokens_m2",
+    "prompt_uncached_mean",
+    "uncached_tokens_m2",
+)
 
 Row = Mapping[str, Any]
 
@@ -37,7 +45,8 @@ def check_workload(ledger: Ledger, workload: Mapping[str, Any]) -> bool:
         _check_sums_are_whole(ledger, where, row)
         _check_digits(ledger, where, row, ("rate_rps", "arrival_scv", *MEANS))
     for bucket in buckets:
-        _check_strata(ledger, bucket, [row for row in workload["strata"] if row["bucket"] == bucket["bucket"]])
+        own = [row for row in workload["strata"] if row["bucket"] == bucket["bucket"]]
+        _check_strata(ledger, bucket, own, known.get(bucket["bucket"], (1, 0))[0])
     expected = [bucket["bucket"] for bucket in buckets]
     order = list(dict.fromkeys(row["bucket"] for row in workload["strata"]))
     ledger.listed(CHECK, "workload.strata", order, expected, "strata in the order of their buckets")
@@ -108,7 +117,7 @@ def _check_digits(ledger: Ledger, where: str, row: Row, names: Sequence[str]) ->
             ledger.rounded(f"{where}.{name}", row[name], WORKLOAD_DIGITS)
 
 
-def _check_strata(ledger: Ledger, bucket: Row, strata: Sequence[Row]) -> None:
+def _check_strata(ledger: Ledger, bucket: Row, strata: Sequence[Row], least: int) -> None:
     """Strata partition their bucket by uncached tokens; number `floor(16 r / N_k)` follows from the counts before."""
     label, requests = bucket["bucket"], bucket["requests"]
     total = sum(row["requests"] for row in strata)
@@ -124,25 +133,7 @@ def _check_strata(ledger: Ledger, bucket: Row, strata: Sequence[Row]) -> None:
         uncached = row["uncached_tokens_mean"]
         why = "ascending uncached tokens"
         ledger.holds(CHECK, f"{where}.uncached_tokens_mean", uncached > fewest, uncached, f"above {fewest}", why)
-        _check_stratum(ledger, where, row, bucket)
+        check_stratum(ledger, where, row, bucket, least)
         _check_sums_are_whole(ledger, where, row)
         _check_digits(ledger, where, row, STRATUM_MEANS)
         before, fewest = before + row["requests"], uncached
-
-
-def _check_stratum(ledger: Ledger, where: str, row: Row, bucket: Row) -> None:
-    """`1 ≤ u ≤ p` and `z = u·(2p - u)` within the bucket's maxima."""
-    prompt, uncached, attention = (row[name] for name in STRATUM_MEANS)
-    longest = bucket["prompt_tokens_max"]
-    limits = {
-        "prompt_tokens_mean": (prompt, uncached, longest),
-        "uncached_tokens_mean": (uncached, 1, bucket["uncached_tokens_max"]),
-        "attention_mean": (
-            attention,
-            max(uncached**2, 2 * prompt - 1),
-            min((2 * longest - uncached) * uncached, bucket["attention_max"]),
-        ),
-    }
-    for name, (value, least, most) in limits.items():
-        holds = least * (1 - SLACK) <= value <= most * (1 + SLACK)
-        ledger.holds(CHECK, f"{where}.{name}", holds, value, f"between {least:.12g} and {most:.12g}", WHY)

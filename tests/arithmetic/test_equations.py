@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.arithmetic import kv, queues, service, transfer
+from pipelines.arithmetic import kv, queues, service
+from pipelines.declarations.cache import plain_shape
 
 prompts = st.lists(st.integers(1, 20_000), min_size=1, max_size=20)
 hits = st.lists(
@@ -26,21 +27,27 @@ def mean(values: list[float] | list[int]) -> float:
     return float(Fraction(sum(map(Fraction, values)), len(values)))
 
 
+def growth(layers: int, kv_heads: int, head_dim: int, dtype: str, layout_factor: float) -> float:
+    """Bytes per token of a model with full attention in every layer."""
+    shape = plain_shape(layers, kv_heads, head_dim)
+    return kv.cache_model(shape, dtype, tensor_parallel=1, layout_factor=layout_factor, block_tokens=1).growth
+
+
 class TestCacheBytes:
     @pytest.mark.parametrize(("dtype", "width"), [("fp32", 4), ("bf16", 2), ("fp16", 2), ("fp8", 1), ("int8", 1)])
     def test_the_element_is_as_wide_as_its_type_says(self, dtype: str, width: int) -> None:
-        assert kv.bytes_per_token(1, 1, 1, dtype, 1.0) == 2 * width
-        assert kv.ELEMENT_BYTES[dtype] == width
+        assert kv.cache_bytes(plain_shape(1, 1, 1), dtype).growth == 2 * width
+        assert kv.element_bytes(dtype) == width
 
     def test_a_key_and_a_value_per_layer_head_and_element(self) -> None:
         # 2 x 32 layers x 8 heads x 128 elements x 2 bytes = 128 KiB, and a tenth more for padding
-        assert kv.bytes_per_token(32, 8, 128, "bf16", 1.0) == 131_072
-        assert kv.bytes_per_token(32, 8, 128, "bf16", 1.1) == pytest.approx(144_179.2)
-        assert kv.bytes_per_token(3, 5, 7, "fp8", 1.0) == 2 * 3 * 5 * 7
+        assert growth(32, 8, 128, "bf16", 1.0) == 131_072
+        assert growth(32, 8, 128, "bf16", 1.1) == pytest.approx(144_179.2)
+        assert growth(3, 5, 7, "fp8", 1.0) == 2 * 3 * 5 * 7
 
     def test_no_other_type_is_known(self) -> None:
         with pytest.raises(KeyError, match="int4"):
-            kv.bytes_per_token(1, 1, 1, "int4", 1.0)
+            growth(1, 1, 1, "int4", 1.0)
 
 
 class TestServiceTimes:
@@ -113,22 +120,6 @@ class TestServiceTimes:
         assert value(service.step_s(0.01, 0.001, pl.lit(0.2))) == pytest.approx(0.011)
         assert value(service.step_s(0.01, 0.001, pl.lit(3.0))) == pytest.approx(0.013)
 
-    @given(prompts, st.floats(0, 0.1), st.floats(1e3, 1e6), st.floats(1e6, 1e11))
-    def test_moments_of_the_transfer_time_are_those_of_the_single_transfers(
-        self, lengths: list[int], overhead: float, kappa: float, w: float
-    ) -> None:
-        times = [overhead + kappa * p / w for p in lengths]
-        p1, p2 = mean(lengths), mean([p * p for p in lengths])
-        assert transfer.transfer_s(p1, overhead=overhead, kappa=kappa, w=w) == pytest.approx(mean(times), rel=1e-9)
-        second = transfer.transfer_second_moment(p1, p2, overhead=overhead, kappa=kappa, w=w)
-        assert second == pytest.approx(mean([t * t for t in times]), rel=1e-9)
-
-    @pytest.mark.parametrize(("phi", "execution", "hidden"), [(0.0, 1.0, 0.0), (0.5, 1.0, 0.5), (1.0, 0.4, 0.4)])
-    def test_streaming_hides_no_more_than_it_streams_and_than_prefill_lasts(
-        self, phi: float, execution: float, hidden: float
-    ) -> None:
-        assert value(transfer.hidden_s(pl.lit(10.0), pl.lit(execution), phi=phi, kappa=2.0, w=20.0)) == hidden
-
 
 def erlang_c(servers: int, offered: float) -> float:
     """Probability of waiting in M/M/n: the exact value that Sakasegawa's exponent approximates."""
@@ -165,7 +156,7 @@ class TestWaits:
         assert value(queues.pool_wait("least_loaded", *arguments).mean_s) == value(shared.mean_s)
         assert value(queues.pool_wait("round_robin", *arguments).mean_s) == value(own.mean_s)
         assert value(shared.mean_s) < value(own.mean_s)
-        with pytest.raises(KeyError, match="random"):
+        with pytest.raises(ValueError, match="no such dispatch: random"):
             queues.pool_wait("random", *arguments)
 
     def test_the_rest_of_a_step_is_half_of_it_where_one_is_running(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from pipelines.oracle.cache import Cache
 from pipelines.oracle.parameters import Parameters
 from pipelines.oracle.traffic import Moments, Stratum, Traffic
 
@@ -56,12 +57,18 @@ EXAMPLE = Traffic(
     arrival_scv=1.0,
     whole=WHOLE,
     buckets=(_prompts_of(2, (1000,), SHORT), _prompts_of(2, (3000,), LONG)),
-    strata=(Stratum(SHORT, 2, 0.5, 1000, 1000, 1000**2), Stratum(LONG, 2, 0.5, 3000, 3000, 3000**2)),
+    strata=tuple(
+        Stratum(bucket, 2, 0.5, p, p, p**2, p**2, p**2, p**2) for bucket, p in ((SHORT, 1000.0), (LONG, 3000.0))
+    ),
 )
 
 
+MEMORY = 2e10
+"""Room for 99 sequences of the about 2000 tokens that one holds while it decodes: more than the 64 slots."""
+
+
 def parameters(**changes: Any) -> Parameters:
-    """Round numbers: 20000 prompt tokens/s, 1000 tokens/s, steps of 10 ms, 100 kB per token, 1 GB/s."""
+    """Round numbers: 20000 prompt tokens/s, 1000 tokens/s, steps of 10 ms, 100 kB per token, 20 GB of memory, 1 GB/s."""
     base = Parameters(
         admission_s=0.002,
         prefill_overhead_s=0.01,
@@ -73,8 +80,8 @@ def parameters(**changes: Any) -> Parameters:
         decode_s_per_context_token=0.0,
         max_sequences=64,
         decode_ceiling=0.9,
-        kv_memory_bytes=1e9,
-        kv_bytes_per_token=1e5,
+        kv_memory_bytes=MEMORY,
+        cache=Cache(1e5),
         ttft_objective_s=0.5,
         tpot_objective_s=0.05,
         round_robin=False,

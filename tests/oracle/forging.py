@@ -14,7 +14,6 @@ import json
 import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from pipelines.oracle import Verification, verify
 from pipelines.oracle.canonical import canonical_bytes, sha256_of
@@ -31,8 +30,8 @@ from pipelines.oracle.scenario import Evaluation, Knobs, goodput
 from pipelines.oracle.structure import BOUNDS, LANES
 from pipelines.oracle.topologies import evaluate
 from pipelines.oracle.traffic import Traffic, traffic_of
+from tests.oracle.filling import Change, Receipt, as_it_is, budget_of, digits, kv_of, transfer_of
 
-Receipt = dict[str, Any]
 KNOBS = ("workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
 _LATENCY = (
     "ttft_worst_s",
@@ -71,11 +70,6 @@ def usable_inputs(receipt: Receipt) -> Inputs:
     inputs = check_inputs(Ledger(), receipt["inputs"])
     assert inputs is not None
     return inputs
-
-
-def digits(value: float | None) -> float | None:
-    """A figure as it is exported."""
-    return None if value is None else round_significant(value, 10)
 
 
 def exported(evaluation: Evaluation, of: Parameters, traffic: Traffic) -> Receipt:
@@ -139,7 +133,7 @@ def add_up(bound: Receipt, receipt: Receipt, lanes_to_first_token: int, *, moves
 
 def recompute(
     receipt: Receipt,
-    change: Callable[[Parameters], Parameters] = lambda of: of,
+    change: Change = as_it_is,
     knobs_of: Callable[[Knobs], Knobs] = lambda knobs: knobs,
     topologies: Iterable[str] = ("aggregated", "chunked", "disaggregated"),
 ) -> None:
@@ -160,7 +154,9 @@ def recompute(
                 of = change(inputs.parameters(bound))
                 at_work = traffic if traffic.concurrency is None else traffic.at_rate(solved_rps(of, traffic, knobs))
                 row["bounds"][bound] = exported(evaluate(of, at_work, knobs), of, at_work)
-    rejudge(receipt)
+    receipt["kv"] = kv_of(receipt, inputs, change)
+    receipt["transfer"] = transfer_of(receipt, inputs, change)
+    rejudge(receipt, change)
 
 
 def at_rate(receipt: Receipt, row: Receipt, bound: str, rate_rps: float) -> None:
@@ -192,8 +188,8 @@ def solved_rps(of: Parameters, traffic: Traffic, knobs: Knobs) -> float:
     return beyond if refused and held is not None and held < concurrency * (1 - RESOLUTION) else rate
 
 
-def rejudge(receipt: Receipt) -> None:
-    """Make verdicts, decision and what it rests on follow from the figures."""
+def rejudge(receipt: Receipt, change: Change = as_it_is) -> None:
+    """Make verdicts, decision, what it rests on and the transfer budget follow from the figures."""
     gates = receipt["rules"]["gates"]
     candidates = []
     for place, row in enumerate(receipt["scenarios"]):
@@ -207,6 +203,8 @@ def rejudge(receipt: Receipt) -> None:
         candidates.append(Candidate(place, row, judged))
     inputs = usable_inputs(receipt)
     choice = decide(candidates, inputs.compared, receipt["rules"]["decision"]["prefer"])
+    if receipt["transfer"] is not None:
+        receipt["transfer"]["budget"] = budget_of(receipt, inputs, choice.of_topology("disaggregated"), change)
     resting = rests_on(receipt, inputs, choice)
     receipt["decision"] = {
         "outcome": "topology_chosen" if choice.chosen else "no_topology_qualifies",

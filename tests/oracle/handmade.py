@@ -20,6 +20,7 @@ from pipelines.oracle.structure import PART_KINDS
 from pipelines.oracle.topologies import PARTS
 from tests.oracle import forging as forge
 from tests.oracle.forging import Receipt
+from tests.oracle.stacks import STACKS, Values
 
 EDGES = [512, 4096]
 TOPOLOGIES = ("aggregated", "chunked", "disaggregated")
@@ -146,7 +147,9 @@ def strata_rows(name: str, own: Sequence[Request]) -> list[Receipt]:
         cut.setdefault(16 * fewer.setdefault(r.u, place) // len(ordered), []).append(r)
     return [
         {"bucket": name, "stratum": number, "requests": len(rows), "prompt_tokens_mean": mean([r.p for r in rows]),
-         "uncached_tokens_mean": mean([r.u for r in rows]), "attention_mean": mean([r.z for r in rows])}
+         "uncached_tokens_mean": mean([r.u for r in rows]), "attention_mean": mean([r.z for r in rows]),
+         "prompt_tokens_m2": mean([r.p**2 for r in rows]), "prompt_uncached_mean": mean([r.p * r.u for r in rows]),
+         "uncached_tokens_m2": mean([r.u**2 for r in rows])}
         for number, rows in sorted(cut.items())
     ]  # fmt: skip
 
@@ -214,14 +217,15 @@ def with_steps_to(workload: Receipt, times: int) -> None:
     ]
 
 
-def inputs_of(kind: str, hit_ratio: tuple[float, float] | None) -> list[Receipt]:
+def inputs_of(kind: str, hit_ratio: tuple[float, float] | None, stack: str = "plain") -> list[Receipt]:
+    values: Values = {**VALUES, **STACKS[stack]}
     there = {"rate": ("requests.rate",), "closed": ("requests.concurrency",)}.get(kind, ())
     table = []
     for row in ROWS:
         if row.path.startswith("requests.") and (row.path not in there and (row.default is None or kind == "open")):
             continue
-        value, low, high, *_ = (*VALUES.get(row.path, (row.default,)), None, None)
-        note = None if row.path in VALUES else NOT_DECLARED
+        value, low, high, *_ = (*(values.get(row.path, (row.default,)) or (None,)), None, None)
+        note = None if row.path in values else NOT_DECLARED
         if row.path == "service.prefill.prefix_hit_ratio" and hit_ratio:
             (value, low), note = hit_ratio, "as the engine reports it"
         hurts = {"low": low, "high": high}.get(row.hurts or "")
@@ -241,7 +245,13 @@ def gate(name: str, metric: str, unit: str, op: str, objective: str) -> Receipt:
             "owner": "serving", "rationale": None}  # fmt: skip
 
 
-def receipt_of(kind: str = "open", *, cached: bool = False, hit_ratio: tuple[float, float] | None = None) -> Receipt:
+def receipt_of(
+    kind: str = "open",
+    *,
+    cached: bool = False,
+    hit_ratio: tuple[float, float] | None = None,
+    stack: str = "plain",
+) -> Receipt:
     """A receipt of arrivals of a kind: with hits of its own, or a declared hit ratio (value and low), or neither."""
     weights = dict.fromkeys(PART_KINDS, 1)
     workload = workload_of(requests_of(cached), kind)
@@ -250,19 +260,12 @@ def receipt_of(kind: str = "open", *, cached: bool = False, hit_ratio: tuple[flo
         "seal": "0" * 64,
         "apiVersion": "phaseledger/v1",
         "kind": "TopologyReceipt",
-        "versions": {"product": "0", "arithmetic": "2", "significant_digits": 10},
+        "versions": {"product": "0", "arithmetic": "3", "significant_digits": 10},
         "truth_boundary": {"statement": "Modeled means; none was measured.", "latency_label": "modeled",
                            "unmeasured": ["everything"]},
         "cohort": {"name": "handmade", "title": "Made by hand"},
-        "inputs": inputs_of(kind, hit_ratio),
+        "inputs": inputs_of(kind, hit_ratio, stack),
         "workload": workload,
-        "kv": {"formula": "2 x layers x ...", "factors": {"layers": 32, "kv_heads": 8, "head_dim": 128,
-               "element_bytes": 2, "layout_factor": 1}, "bytes_per_token": {"nominal": 131072, "conservative": 131072}},
-        "transfer": {"formula": "o + k p / w", "bandwidth_input": "network.effective_bandwidth",
-                     "overhead_inputs": [f"network.{name}" for name in
-                                         ("registration", "synchronization", "receiver_visibility")],
-                     "nominal": {"overhead_s": 0.003, "bandwidth_bytes_per_s": 1.8e10},
-                     "conservative": {"overhead_s": 0.004, "bandwidth_bytes_per_s": 1.2e10}},
         "topologies": [{"topology": name, "parts": {part: [f"{part} {i}" for i in range(PARTS[name][part])]
                                                     for part in PART_KINDS},
                         "operating_parts": operating_parts(name, weights)} for name in TOPOLOGIES],
@@ -275,8 +278,8 @@ def receipt_of(kind: str = "open", *, cached: bool = False, hit_ratio: tuple[flo
     inputs = forge.usable_inputs(receipt)
     receipt["scenarios"] = [
         {"scenario": knobs.name, "topology": knobs.topology, **{name: getattr(knobs, name) for name in forge.KNOBS},
-         "gpus": knobs.workers, "operating_parts": operating_parts(knobs.topology, weights), "bounds": {},
-         "verdicts": [], "passes": False}
+         "gpus": knobs.workers * inputs.nominal("inventory.gpus_per_worker"),
+         "operating_parts": operating_parts(knobs.topology, weights), "bounds": {}, "verdicts": [], "passes": False}
         for knobs in scenarios_of(inputs)
     ]  # fmt: skip
     forge.recompute(receipt)

@@ -184,16 +184,28 @@ def test_a_fingerprint_of_another_question(small: Receipt) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "cached", "hit_ratio"),
-    [("open", True, None), ("rate", False, (0.3, 0.2)), ("closed", True, None)],
-    ids=["open, with hits", "rate, with a hit ratio", "closed, with hits"],
+    ("stack", "kind", "cached", "hit_ratio"),
+    [
+        ("plain", "open", True, None),
+        ("plain", "rate", False, (0.3, 0.2)),
+        ("plain", "closed", True, None),
+        ("windows", "rate", True, None),
+        ("latent", "open", False, None),
+        ("hybrid", "rate", True, None),
+    ],
+    ids=["open, with hits", "rate, with a hit ratio", "closed, with hits", "windows", "latent", "hybrid"],
 )
-def test_leaves_of_other_arrivals(kind: str, cached: bool, hit_ratio: tuple[float, float] | None) -> None:
-    """What the bundled cohorts have not: hits, declared arrivals, rows dropped and steps; each leaf in one of the ways."""
-    small, unnoticed = shrink(receipt_of(kind, cached=cached, hit_ratio=hit_ratio), workers=2, chunk_tokens=512), set()
+def test_leaves_of_other_cohorts(stack: str, kind: str, cached: bool, hit_ratio: tuple[float, float] | None) -> None:
+    """What the bundled cohorts have not: hits, declared arrivals, rows dropped and steps, kinds of layers, curves."""
+    small = shrink(receipt_of(kind, cached=cached, hit_ratio=hit_ratio, stack=stack), workers=2, chunk_tokens=512)
+    unnoticed = set()
     assert rejects(small) == []
-    table = [row for row in small["inputs"] if row["path"].startswith(("requests.", "service.prefill."))]
-    parts = {"workload": small["workload"], "service": small["service"], "inputs": table}
+    rooms = (
+        ("requests.", "service.prefill.") if stack == "plain" else ("model.", "inventory.", "network.", "objectives.")
+    )
+    table = [row for row in small["inputs"] if row["path"].startswith(rooms)]
+    of_stack = ("kv", "transfer") if stack != "plain" else ("workload", "service")
+    parts = {name: small[name] for name in of_stack} | {"inputs": table}
     for index, (at, value) in enumerate(leaves(parts)):
         place = at if at[0] != "inputs" else ("inputs", small["inputs"].index(table[int(at[1])]), *at[2:])
         name, other = name_of(small, place), one_of(index, other_values(value))

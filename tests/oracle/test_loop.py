@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pipelines.oracle.cache import Cache
 from pipelines.oracle.findings import Ledger, round_significant
 from pipelines.oracle.loop import check_solved_rate, in_system
 from pipelines.oracle.scenario import Knobs
@@ -27,7 +29,7 @@ def close(value: float) -> object:
     return pytest.approx(value, rel=1e-12)
 
 
-def faults(rate: float, concurrency: float, **changes: float) -> list[str]:
+def faults(rate: float, concurrency: float, **changes: Any) -> list[str]:
     ledger = Ledger()
     loop = replace(EXAMPLE, rate_rps=0.0, concurrency=concurrency)
     check_solved_rate(ledger, "rate", rate, parameters(**changes), loop, KNOBS)
@@ -82,9 +84,9 @@ def test_what_is_refused_at_any_rate_is_reported_at_the_slowest() -> None:
 
 
 def test_a_scenario_that_takes_any_rate_is_reported_at_the_fastest() -> None:
-    nothing = {
+    nothing: dict[str, Any] = {
         "admission_s": 0.0, "prefill_overhead_s": 0.0, "prefill_tokens_per_s": 1e24, "step_overhead_s": 0.0,
-        "decode_tokens_per_s": 1e24, "kv_bytes_per_token": 1e-24, "transfer_overhead_s": 0.0,
+        "decode_tokens_per_s": 1e24, "cache": Cache(1e-24), "transfer_overhead_s": 0.0,
     }  # fmt: skip
     assert faults(1e9, 10.0, **nothing) == []
     assert faults(1e8, 10.0, **nothing)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.oracle import main, verify
+from pipelines.oracle.cache import Cache
 from pipelines.oracle.structure import LANES
 from tests.oracle import forging as forge
 from tests.oracle.forging import Receipt, input_row, recompute, rejudge, scenarios
@@ -173,7 +174,7 @@ def another_miss(receipt: Receipt) -> None:
 
 
 def kv_of_two_bytes_less(receipt: Receipt) -> None:
-    recompute(receipt, lambda of: replace(of, kv_bytes_per_token=of.kv_bytes_per_token / 2))
+    recompute(receipt, lambda of: replace(of, cache=Cache(of.cache.growth_bytes / 2)))
 
 
 def poisson_arrivals(receipt: Receipt) -> None:

@@ -1,5 +1,6 @@
 """A planner that breaks one of its promises writes a receipt that the verifier rejects, seal and fingerprint intact."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,13 @@ import pytest
 
 from pipelines.arithmetic import queues
 from pipelines.frames.canonical import canonical_bytes
-from pipelines.oracle import Verification, verify
+from pipelines.oracle import Verification, render_text, verify
 from pipelines.receipts import build
 from pipelines.topologies import constants, declared
+from tests.oracle import forging as forge
+from tests.oracle.cohorts import FULL, HYBRID, STACKS, STRAIGHT, Changes, planned, supplied
+from tests.oracle.filling import Receipt
+from tests.oracle.rejection import rejected_at
 from tests.planning import plan_of
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
@@ -26,10 +31,6 @@ def verified(cohort: str, project: Path, directory: Path) -> Verification:
     return verify(directory / "receipt.json", directory / "matrix.csv")
 
 
-def without_transfer_overhead(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(constants, "transfer_overhead_s", lambda inputs, bound: 0.0)
-
-
 def with_merged_phase_queues(patch: pytest.MonkeyPatch) -> None:
     """Prefill waits as if decode workers served prompts too."""
     original = queues.pool_wait
@@ -41,10 +42,6 @@ def with_merged_phase_queues(patch: pytest.MonkeyPatch) -> None:
         return original(dispatch, ca2, cs2, rho * servers / both, both, s_mean)
 
     patch.setattr(queues, "pool_wait", merged)
-
-
-def with_peak_bandwidth(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(constants._NETWORK_SYMBOLS, "w", "network.peak_bandwidth")
 
 
 def with_peak_prefill_rate(patch: pytest.MonkeyPatch) -> None:
@@ -76,9 +73,7 @@ def reporting_as(**claims: str) -> Mutation:
 
 
 MUTATIONS: dict[str, tuple[str, Mutation, str]] = {
-    "transfer overhead removed": ("bursty-documents", without_transfer_overhead, "kv_movement_s"),
     "phase queues merged": ("bursty-documents", with_merged_phase_queues, "prefill_wait_s"),
-    "peak for effective bandwidth": ("bursty-documents", with_peak_bandwidth, "kv_movement_s"),
     "peak for effective prefill rate": ("bursty-documents", with_peak_prefill_rate, "prefill_execution_s"),
     "overloaded pool ignored": ("moderate-chat", ignoring_a_full_pool, "loads"),
     "ceilings raised": ("moderate-chat", with_higher_ceilings, "refusal"),
@@ -103,3 +98,83 @@ def test_a_broken_planner_is_caught_and_the_value_named(
     assert any(value in disagreement.where for disagreement in verification.disagreements), [
         disagreement.where for disagreement in verification.disagreements[:10]
     ]
+
+
+# a planner that computes from other declarations than it states
+
+
+def stating(honest: Receipt, computed: Receipt) -> Receipt:
+    """The computed receipt with the inputs of the honest one, judged, named, and told of its matrix as before."""
+    receipt = copy.deepcopy(computed)
+    receipt["inputs"] = honest["inputs"]
+    forge.name_anew(receipt)
+    return receipt
+
+
+@pytest.fixture(scope="module")
+def honest(project: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Receipt]:
+    """What the planner exports for a cohort of each stack."""
+    base, rules = project / "cohorts" / "moderate-chat", project / "rules"
+    directory = tmp_path_factory.mktemp("stacks")
+    return {name: planned(base, rules, directory / name, changes)[0] for name, changes in STACKS.items()}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_planner_as_it_is_passes_with_every_stack(stack: str, honest: dict[str, Receipt], tmp_path: Path) -> None:
+    verification = forge.verified(tmp_path, copy.deepcopy(honest[stack]))
+    assert verification.passed, render_text(verification)
+
+
+NO_TIME = supplied("0 ms")
+MOVEMENT, LINK = r"disaggregated/.*\.kv_movement_s$", r"disaggregated/.*\.loads\[link\]\.utilization$"
+OTHER_DECLARATIONS: dict[str, tuple[str, Changes, str]] = {
+    **{
+        f"{name} removed": ("windows", {f"network.{name}": NO_TIME}, MOVEMENT)
+        for name in (
+            "registration",
+            "synchronization",
+            "receiver_visibility",
+            "router_handover",
+            "seconds_per_descriptor",
+        )
+    },
+    "replication dropped": ("latent", {"model.tensor_parallel": 1}, MOVEMENT),
+    "windows counted as growing": ("windows", {"model.cache": [FULL | {"layers": 36}]}, MOVEMENT),
+    "windows not counted": ("windows", {"model.cache": [FULL]}, MOVEMENT),
+    "windows held in full": ("windows", {"model.kv_allocation": "uniform"}, r"\.loads\[kv_\w+\]\.utilization$"),
+    "state dropped": ("hybrid", {"model.cache": HYBRID["model.cache"][:-1]}, MOVEMENT),
+    "a curve replaced by the bandwidth of its largest point": (
+        "latent",
+        {"network.transfer_curve": STRAIGHT},
+        MOVEMENT,
+    ),
+    "a curve denied beside a bandwidth": ("hybrid", {"network.transfer_curve": None}, MOVEMENT),
+    "competing traffic dropped": ("windows", {"network.competing_traffic": supplied(0)}, MOVEMENT),
+    "line rate for effective bandwidth": ("windows", {"network.effective_bandwidth": supplied("400 Gbit/s")}, MOVEMENT),
+    "peak for effective bandwidth": ("windows", {"network.effective_bandwidth": supplied("50 GB/s")}, MOVEMENT),
+    "relayout ignored": ("hybrid", {"network.relayout_factor": supplied(1)}, MOVEMENT),
+    "all of the prefix at its destination": ("hybrid", {"network.prefix_at_destination": supplied(1)}, MOVEMENT),
+    "links of each worker for shared ones": ("windows", {"network.link_sharing": "per_prefill_worker"}, LINK),
+    "a batch cap raised": ("latent", {"inventory.kv_tokens_per_worker": supplied(10**6)}, r"\.loads\[slots\]\.util"),
+    "weights that take no memory": ("windows", {"inventory.weights_per_worker": supplied("0 GB")}, r"\[kv_decode\]"),
+    "a budget of a wider envelope": (
+        "plain",
+        {"objectives.ttft_growth": "120 ms"},
+        r"budget\.rows\[.*\]\.bytes_at_envelope",
+    ),
+    "a budget of a larger reserve": (
+        "windows",
+        {"objectives.transfer_reserve": 1},
+        r"budget\.rows\[.*\]\.reserve_share$",
+    ),
+}
+
+
+@pytest.mark.parametrize("form", OTHER_DECLARATIONS)
+def test_a_planner_of_other_declarations_is_caught(
+    form: str, honest: dict[str, Receipt], project: Path, tmp_path: Path
+) -> None:
+    stack, changes, pattern = OTHER_DECLARATIONS[form]
+    base, rules = project / "cohorts" / "moderate-chat", project / "rules"
+    computed, _ = planned(base, rules, tmp_path / "cohort", {**STACKS[stack], **changes})
+    rejected_at(forge.verified(tmp_path, stating(honest[stack], computed)), pattern)

@@ -14,7 +14,7 @@ from pipelines.oracle.parameters import Parameters
 from pipelines.oracle.scenario import Evaluation, Figures, Knobs, Refusal, Timeline, goodput
 from pipelines.oracle.topologies import evaluate
 from pipelines.oracle.traffic import Stratum
-from tests.oracle.example import CACHED, EXAMPLE, LONG, SHORT, WHOLE, parameters
+from tests.oracle.example import CACHED, EXAMPLE, LONG, MEMORY, SHORT, WHOLE, parameters
 
 PREFILL_QUEUE = 2 * 0.0146 / (2 * (1 - 0.22))
 """One worker, Poisson arrivals: rate x E[S²] / (2 (1 - rho)), with rho = 2 x 0.11."""
@@ -50,13 +50,13 @@ class TestAggregated:
         loads = {load.resource: load.utilization for load in evaluation.loads}
         # E[p S] = (1000 x 0.06 + 3000 x 0.16)/2 = 270; PD + D2/2 = 40250
         resident = 1e5 * 2 * (270 + self.STEP * 40250)
-        assert loads == close_all({"mixed": 0.26, "slots": self.BATCH / 64, "kv_mixed": resident / 1e9})
+        assert loads == close_all({"mixed": 0.26, "slots": self.BATCH / 64, "kv_mixed": resident / MEMORY})
         assert figures.decode_batch == close(self.BATCH)
         assert (evaluation.tightest, evaluation.pressure) == ("mixed", close(0.26 / 0.8))
 
     def test_a_full_pool_decodes_at_the_pace_of_its_load(self) -> None:
         # with steps of 0.1 s, t0/(1 - rho) = 0.1/0.74 exceeds (t0 + c)/(1 - rho_p) = 0.101/0.78
-        _, figures = evaluated(parameters(step_overhead_s=0.1, kv_memory_bytes=2e9), self.KNOBS)
+        _, figures = evaluated(parameters(step_overhead_s=0.1), self.KNOBS)
         assert figures.decode_batch == close(40 * 0.1 / 0.74)
 
     def test_lanes_of_the_long_bucket(self) -> None:
@@ -87,7 +87,7 @@ class TestAggregated:
         step = 0.011 / 0.9
         loads = {load.resource: load.utilization for load in evaluation.loads}
         resident = 1e5 * 2 * (120 + step * 40250)
-        assert loads == close_all({"mixed": 0.14, "slots": 40 * step / 64, "kv_mixed": resident / 1e9})
+        assert loads == close_all({"mixed": 0.14, "slots": 40 * step / 64, "kv_mixed": resident / MEMORY})
         assert evaluation.figures.stall_s == close(0.07 + 0.011)
 
     def test_the_first_load_at_its_ceiling_refuses_and_ends_the_list(self) -> None:
@@ -96,9 +96,39 @@ class TestAggregated:
         assert [load.resource for load in evaluation.loads] == ["mixed"]
 
     def test_memory_refuses_at_its_size(self) -> None:
-        evaluation, refusal = refused(parameters(kv_memory_bytes=1e8), self.KNOBS)
+        # S = 0.177, 0.51: t = 0.011/0.313; 2 sequences fit and 1.4 decode, but prompts being prefilled hold as much
+        evaluation, refusal = refused(parameters(kv_memory_bytes=4e8, prefill_tokens_per_s=6000.0), self.KNOBS)
         assert (refusal.kind, refusal.resource, refusal.limit) == ("kv_memory", "kv_mixed", 1.0)
         assert [load.resource for load in evaluation.loads] == ["mixed", "slots", "kv_mixed"]
+
+
+class TestBatchCap:
+    """A decoding sequence holds 2012.5 tokens of 100 kB, 201.25 MB."""
+
+    def test_memory_caps_the_batch(self) -> None:
+        # 805 MB hold 4 sequences: the slots of a worker, with their own queue
+        step, batch = TestAggregated.STEP, TestAggregated.BATCH
+        evaluation, figures = evaluated(parameters(kv_memory_bytes=4 * 201.25e6), TestAggregated.KNOBS)
+        assert evaluation.loads[1].utilization == close(batch / 4)
+        busy = (batch / 4) ** (math.sqrt(10) - 1)
+        # H = 20 t, cH² = 500/400 - 1
+        slots = 1.25 / 2 * busy / (4 * (1 - batch / 4)) * 20 * step
+        wait = PREFILL_QUEUE + (1 - math.exp(-batch)) * 0.011 / 2 + slots
+        assert figures.timelines[0].lanes[1] == close(wait)
+
+    def test_a_batch_that_memory_caps_is_refused_for_memory(self) -> None:
+        # room for 1.1 sequences, and 0.56 decode on average: half of them, with a ceiling of 0.5
+        of = parameters(kv_memory_bytes=1.1 * 201.25e6, decode_ceiling=0.5)
+        _, refusal = refused(of, TestAggregated.KNOBS)
+        assert (refusal.kind, refusal.resource, refusal.limit) == ("kv_memory", "slots", 0.5)
+        assert refusal.figure == close(TestAggregated.BATCH / 1.1)
+
+    @pytest.mark.parametrize("knobs", [TestAggregated.KNOBS, Knobs("chunked", 1, chunk_tokens=500),
+                                       Knobs("disaggregated", workers_prefill=1, workers_decode=1)])  # fmt: skip
+    def test_a_sequence_that_does_not_fit_refuses_whatever_the_load(self, knobs: Knobs) -> None:
+        held = 2012.5 if knobs.topology != "disaggregated" else 42270.5 / 21
+        _, refusal = refused(parameters(kv_memory_bytes=0.8 * held * 1e5), knobs)
+        assert (refusal.kind, refusal.resource, refusal.figure) == ("kv_memory", "slots", close(1 / 0.8))
 
 
 class TestChunked:
@@ -123,7 +153,7 @@ class TestChunked:
         loads = {load.resource: load.utilization for load in evaluation.loads}
         resident = 1e5 * 2 * ((1000 * self.SHORT_S + 3000 * self.LONG_S) / 2 + self.STEP * 40250)
         lane = 2 * (self.SHORT_S + self.LONG_S) / 2
-        expected = {"mixed": 0.34, "prefill_lane": lane, "slots": self.BATCH / 64, "kv_mixed": resident / 1e9}
+        expected = {"mixed": 0.34, "prefill_lane": lane, "slots": self.BATCH / 64, "kv_mixed": resident / MEMORY}
         assert loads == close_all(expected)
 
     def test_lanes_of_the_short_bucket(self) -> None:
@@ -150,7 +180,7 @@ class TestChunked:
         assert figures.stall_s == close(full + 0.06 + 1e-8 * (3000**2 - 1800**2))
 
     def test_a_prompt_takes_a_step_even_if_nothing_is_left_to_compute(self) -> None:
-        stratum = Stratum(SHORT, 2, 0.5, 1000, 0.0, 0.0)
+        stratum = Stratum(SHORT, 2, 0.5, 1000, 0.0, 0.0, 1e6, 0.0, 0.0)
         assert chunks_of(stratum, 499.0) == 1
         assert [chunks_of(replace(stratum, u1=u1), 500.0) for u1 in (1, 500, 501)] == [1, 1, 2]
 
@@ -189,8 +219,8 @@ class TestDisaggregated:
         loads = {load.resource: load.utilization for load in evaluation.loads}
         # p x W_l + E[p T]; E[p T] = (1000 x 0.103 + 3000 x 0.303)/2 = 506; PD + D2/2 = 42000 + 270.5
         moving = 2000 * self.LINK + 506
-        prefill = 1e5 * 2 * (270 + moving) / 1e9
-        decode = 1e5 * 2 * (moving + 2000 * self.decode_wait(self.BATCH) + 0.011 * 42270.5) / 1e9
+        prefill = 1e5 * 2 * (270 + moving) / MEMORY
+        decode = 1e5 * 2 * (moving + 2000 * self.decode_wait(self.BATCH) + 0.011 * 42270.5) / MEMORY
         staging = 2 * (self.LINK + 0.203) / (64 - self.BATCH)
         assert loads == close_all(
             {"prefill": 0.22, "decode": 0.042, "link": 0.406, "slots": self.BATCH / 64, "kv_prefill": prefill,
@@ -233,8 +263,10 @@ class TestDisaggregated:
             ({"decode_ceiling": 0.04}, "utilization", "decode", 2),
             ({"link_ceiling": 0.4}, "link_saturated", "link", 3),
             ({"max_sequences": 0.5}, "slots", "slots", 4),
-            ({"kv_memory_bytes": 1.0}, "kv_memory", "kv_prefill", 5),
-            ({"kv_memory_bytes": 2e8}, "kv_memory", "kv_decode", 6),
+            ({"kv_memory_bytes": 1.0}, "kv_memory", "slots", 4),
+            # a prompt is prefilled in 0.343 s: 853 + 2000 W_l + 506 token-seconds, twice a second
+            ({"kv_memory_bytes": 2.1e8, "prefill_tokens_per_s": 6000.0}, "kv_memory", "kv_prefill", 5),
+            ({"kv_memory_bytes": 2.1e8}, "kv_memory", "kv_decode", 6),
             ({"max_sequences": 1}, "staging", "staging", 7),
         ],
     )

@@ -12,7 +12,19 @@ from tests.gates.boards import gates
 from tests.planning import inputs_frame_of
 from tests.receipts.conftest import Built
 
-MODEL = ["model.layers", "model.kv_heads", "model.head_dim", "model.kv_dtype", "model.layout_factor"]
+MODEL = [
+    f"model.{name}"
+    for name in (
+        "layers",
+        "kv_heads",
+        "head_dim",
+        "kv_dtype",
+        "layout_factor",
+        "tensor_parallel",
+        "block_tokens",
+        "kv_allocation",
+    )
+]
 PREFILL = [
     f"service.prefill.{name}"
     for name in (
@@ -38,16 +50,24 @@ NETWORK = [
     f"network.{name}"
     for name in (
         "links",
+        "links_per_transfer",
+        "link_sharing",
         "effective_bandwidth",
+        "competing_traffic",
         "registration",
         "synchronization",
         "receiver_visibility",
+        "router_handover",
+        "seconds_per_descriptor",
+        "regions_per_block",
+        "relayout_factor",
+        "prefix_at_destination",
         "overlap",
         "utilization_ceiling",
     )
 ]
 ONE_POOL = [*MODEL, "service.dispatch", "service.admission", *PREFILL, *DECODE, *INVENTORY]
-TWO_POOLS = [*ONE_POOL[:6], "service.first_token_source", *ONE_POOL[6:], *NETWORK]
+TWO_POOLS = [*MODEL, "service.dispatch", "service.first_token_source", *ONE_POOL[len(MODEL) + 1 :], *NETWORK]
 
 
 def paths(topologies: list[str], *declared: dict[str, Any], inputs: pl.DataFrame | None = None) -> list[str]:
@@ -122,29 +142,29 @@ class TestPaths:
 
 class TestShare:
     def test_of_one_pool_counted_by_hand(self, good: Built) -> None:
-        """20 inputs, four objectives that gates on aggregated read, and the trace; the model's shape and the prefill rate are observed."""
+        """23 inputs, four objectives that gates on aggregated read, and the trace; the model's shape and the prefill rate are observed."""
         decision = good.receipt["decision"]
         assert decision["topology"] == "aggregated"
         objectives = [f"objectives.{name}" for name in ("ttft", "tpot", "stall", "attainment")]
         assert [row["path"] for row in decision["rests_on"]] == [*ONE_POOL, *objectives, "requests.trace"]
         observed = [row["path"] for row in decision["rests_on"] if row["provenance"] == "observed"]
         assert observed == [*MODEL[:4], PREFILL[0]]
-        assert len(decision["rests_on"]) == 25
-        assert decision["unobserved_share"] == 0.8  # 20 of 25
+        assert len(decision["rests_on"]) == 28
+        assert decision["unobserved_share"] == float(f"{23 / 28:.9e}")
 
     def test_with_no_choice_every_topology_counts(self, hopeless: Built) -> None:
         decision = hopeless.receipt["decision"]
-        # 20 inputs of one pool, 8 more of two, the chunk budgets, five objectives, the trace
-        assert len(ONE_POOL) == 20
-        assert len(decision["rests_on"]) == 20 + 8 + 1 + 5 + 1
-        assert decision["unobserved_share"] == float(f"{30 / 35:.9e}")
+        # 23 inputs of one pool, 16 more of two, the chunk budgets, five objectives, the trace
+        assert len(ONE_POOL) == 23
+        assert len(decision["rests_on"]) == 23 + 16 + 1 + 5 + 1
+        assert decision["unobserved_share"] == float(f"{41 / 46:.9e}")
 
     def test_an_observed_trace_counts(self, built_with: Callable[..., Built]) -> None:
         built = built_with(
             ("    provenance: supplied\n    note: written by hand", "    provenance: observed\n    source: gateway log")
         )
         assert built.receipt["decision"]["rests_on"][-1] == {"path": "requests.trace", "provenance": "observed"}
-        assert built.receipt["decision"]["unobserved_share"] == 0.76  # 19 of 25
+        assert built.receipt["decision"]["unobserved_share"] == float(f"{22 / 28:.9e}")
 
     def test_all_and_none(self) -> None:
         observed, supplied = ({"path": "x", "provenance": provenance} for provenance in ("observed", "supplied"))

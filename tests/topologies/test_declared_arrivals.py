@@ -34,7 +34,7 @@ class TestDeclaredRate:
         assert row["rate_rps"] == 3.0
         assert lanes_of(row) == close((0.002, wait, 0.11, 0, 0, 0, t, 99 * t))
         resident = 10_000 * 3 * (110 + t * 105_000)
-        assert loads_of(row) == close({"mixed": 0.48, "slots": b / 7, "kv_mixed": resident / 1e8})
+        assert loads_of(row) == close({"mixed": 0.48, "slots": b / 7, "kv_mixed": resident / 1e9})
 
     def test_of_separate_pools(self) -> None:
         """ρ_p = 0.33, 303 decode steps/s: ρ_d = 0.1515; T = 0.015 s: ρ_l = 0.045, of Poisson arrivals all the same."""

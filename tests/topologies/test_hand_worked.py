@@ -43,8 +43,8 @@ class TestAggregatedSteady:
     def test_loads(self, row: dict[str, Any]) -> None:
         # token-seconds of a request: 1000·0.11 while prefilled, then t·(1000·100 + 100²/2)
         resident = 10_000 * 2 * (110 + 105_000 / 68)
-        assert loads_of(row) == close({"mixed": 0.32, "slots": 50 / 119, "kv_mixed": resident / 1e8})
-        # shares of the ceilings: 0.32/0.8 = 0.4, (50/119)/0.9 = 0.467, 0.331
+        assert loads_of(row) == close({"mixed": 0.32, "slots": 50 / 119, "kv_mixed": resident / 1e9})
+        # shares of the ceilings: 0.32/0.8 = 0.4, (50/119)/0.9 = 0.467, 0.033
         assert (row["pressure"], row["headroom"], row["tightest"]) == (close(500 / 1071), close(571 / 1071), "slots")
 
     def test_goodput(self, row: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ class TestAggregatedRoundRobin:
         row = row_of(evaluation, "aggregated/n2", bucket=LONG)
         # E[p·S] = (4·500·0.06 + 3000·0.31)/5 = 210; one request a second and worker
         resident = 10_000 * (210 + self.T * 61_120)
-        assert loads_of(row) == close({"mixed": 0.13, "slots": self.B / 7, "kv_mixed": resident / 1e8})
+        assert loads_of(row) == close({"mixed": 0.13, "slots": self.B / 7, "kv_mixed": resident / 1e9})
         assert row["decode_batch"] == close(self.B)
         assert row["stall_s"] == close(0.31 + 0.0105)
 
@@ -144,7 +144,7 @@ class TestAggregatedQuadratic:
     def test_loads_and_stall(self, row: dict[str, Any]) -> None:
         # E[p·S] = (4·500·0.0625 + 3000·0.4)/5 = 265
         resident = 10_000 * 2 * (265 + self.T * 61_120)
-        assert loads_of(row) == close({"mixed": 0.36112, "slots": self.B / 7, "kv_mixed": resident / 1e8})
+        assert loads_of(row) == close({"mixed": 0.36112, "slots": self.B / 7, "kv_mixed": resident / 1e9})
         assert row["stall_s"] == close(0.4 + 0.01 + 0.001264 * self.B)
 
 
@@ -179,9 +179,9 @@ class TestChunkedSteady:
 
     def test_loads(self, row: dict[str, Any]) -> None:
         resident = 10_000 * 2 * (1000 * 0.1646875 + 105_000 / 64)
-        expected = {"mixed": 0.36, "prefill_lane": 0.329375, "slots": 3.125 / 7, "kv_mixed": resident / 1e8}
+        expected = {"mixed": 0.36, "prefill_lane": 0.329375, "slots": 3.125 / 7, "kv_mixed": resident / 1e9}
         assert loads_of(row) == close(expected)
-        # shares of the ceilings: 0.45, 0.412, 0.496, 0.361
+        # shares of the ceilings: 0.45, 0.412, 0.496, 0.036
         assert (row["pressure"], row["tightest"]) == (close(3.125 / 6.3), "slots")
 
     def test_goodput(self, row: dict[str, Any]) -> None:
@@ -233,7 +233,7 @@ class TestChunkedVaried:
         row = row_of(evaluation_of("chunked", self.INPUTS, VARIED), "chunked/n2/c500")
         resident = 10_000 * ((4 * 500 * self.SHORT_S + 3000 * self.LONG_S) / 5 + self.T * 61_120)
         assert loads_of(row) == close(
-            {"mixed": 0.17, "prefill_lane": self.MEAN, "slots": self.B / 7, "kv_mixed": resident / 1e8}
+            {"mixed": 0.17, "prefill_lane": self.MEAN, "slots": self.B / 7, "kv_mixed": resident / 1e9}
         )
         # the last chunk of 3000 tokens is the dearest
         y = 500 - self.B

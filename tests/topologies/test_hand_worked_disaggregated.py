@@ -42,8 +42,8 @@ class TestDisaggregatedFirstTokenByDecode:
     def test_loads(self, row: dict[str, Any]) -> None:
         moving = 1000 * (self.LINK + 0.015)
         # E[p·S] = 110; decoding: t·(1000·101 + 101²/2)
-        prefill = 10_000 * 2 * (110 + moving) / 1e8
-        decode = 10_000 * 2 * (moving + 1000 * self.DECODE_WAIT + self.T * 106_100.5) / 1e8
+        prefill = 10_000 * 2 * (110 + moving) / 1e9
+        decode = 10_000 * 2 * (moving + 1000 * self.DECODE_WAIT + self.T * 106_100.5) / 1e9
         expected = {"prefill": 0.22, "decode": 0.101, "link": 0.03, "slots": self.B / 7}
         staging = 2 * (self.LINK + 0.015) / (7 - self.B)
         assert loads_of(row) == close(expected | {"kv_prefill": prefill, "kv_decode": decode, "staging": staging})
@@ -141,8 +141,8 @@ class TestDisaggregatedFirstTokenByPrefill:
         # E[p·T] = 1000·0.005 + 0.0002·2e6 = 405; E[p·S] = 210 as in aggregated
         moving = 1000 * self.LINK + 405
         expected = {"prefill": 0.11, "decode": 0.04, "link": 0.205, "slots": 0.12}
-        expected["kv_prefill"] = 10_000 * 1 * (210 + moving) / 1e8
-        expected["kv_decode"] = 10_000 * 2 * (moving + 1000 * self.DECODE_WAIT + 0.0105 * 61_120) / 1e8
+        expected["kv_prefill"] = 10_000 * 1 * (210 + moving) / 1e9
+        expected["kv_decode"] = 10_000 * 2 * (moving + 1000 * self.DECODE_WAIT + 0.0105 * 61_120) / 1e9
         expected["staging"] = 2 * (self.LINK + 0.205) / (7 - 0.84)
         assert loads_of(row) == close(expected)
 

@@ -49,7 +49,7 @@ class TestAggregated:
     def test_loads_and_stall(self, evaluation: pl.DataFrame) -> None:
         row = row_of(evaluation, "aggregated/n1", bucket=LONG)
         resident = 10_000 * 2 * (121 + self.T * 61_120)
-        assert loads_of(row) == close({"mixed": 0.204, "slots": self.B / 7, "kv_mixed": resident / 1e8})
+        assert loads_of(row) == close({"mixed": 0.204, "slots": self.B / 7, "kv_mixed": resident / 1e9})
         assert row["stall_s"] == close(0.16 + self.TAU)
 
     def test_goodput(self) -> None:
@@ -99,7 +99,7 @@ class TestChunked:
         row = row_of(evaluation, "chunked/n2/c250", bucket=LONG)
         resident = 10_000 * ((4 * 500 * self.SHORT_S + 3000 * self.LONG_S) / 5 + self.T * 61_120)
         assert loads_of(row) == close(
-            {"mixed": 0.126, "prefill_lane": self.MEAN, "slots": self.B / 7, "kv_mixed": resident / 1e8}
+            {"mixed": 0.126, "prefill_lane": self.MEAN, "slots": self.B / 7, "kv_mixed": resident / 1e9}
         )
         # the last chunk of the long prompt attends to all that is before it, cached or not
         y = 250 - self.B
@@ -165,8 +165,8 @@ class TestDisaggregated:
         # E[p·T] = 1000·0.005 + 0.0001·2e6 = 205
         moving = 1000 * self.LINK + 205
         expected = {"prefill": 0.164, "decode": 0.041, "link": 0.21, "slots": 0.123}
-        expected["kv_prefill"] = 10_000 * 2 * (121 + moving) / 1e8
-        expected["kv_decode"] = 10_000 * 2 * (moving + 1000 * self.DECODE_WAIT + self.T * (61_000 + 1160.5)) / 1e8
+        expected["kv_prefill"] = 10_000 * 2 * (121 + moving) / 1e9
+        expected["kv_decode"] = 10_000 * 2 * (moving + 1000 * self.DECODE_WAIT + self.T * (61_000 + 1160.5)) / 1e9
         expected["staging"] = 2 * (self.LINK + 0.105) / (7 - 0.861)
         assert loads_of(row) == close(expected)
 
@@ -191,7 +191,7 @@ class TestDeclaredHitRatio:
         t, b = 0.01 / 0.765, 2 / 0.765
         assert (row["load_mixed"], row["prefill_execution_s"], row["tpot_s"]) == close((0.235, 0.0675, t))
         # all 1000 tokens are held: 1000·0.0675 while prefilled
-        assert row["load_kv_mixed"] == close(10_000 * 2 * (67.5 + t * 105_000) / 1e8)
+        assert row["load_kv_mixed"] == close(10_000 * 2 * (67.5 + t * 105_000) / 1e9)
         assert row["stall_s"] == close(0.12 + 0.01 + 0.0005 * b)
 
     def test_moments_of_varied_prompts(self) -> None:
@@ -205,7 +205,7 @@ class TestDeclaredHitRatio:
         assert short["prefill_wait_s"] == close(0.0114390625 / 0.005625 / 2 * 0.15 / 0.85 * 0.075)
         # E[p·S] = (4·500·0.036875 + 3000·0.2275)/5 = 151.25
         moving = 1000 * short["transfer_wait_s"] + 1000 * 0.005 + 1e-5 * 2e6
-        assert short["load_kv_prefill"] == close(10_000 * 2 * (151.25 + moving) / 1e8)
+        assert short["load_kv_prefill"] == close(10_000 * 2 * (151.25 + moving) / 1e9)
 
     def test_chunks_are_those_of_what_misses(self) -> None:
         """Budget 502, 500 tokens computed: one step at first, and with b = 2.6 decode tokens beside them two.
@@ -251,4 +251,4 @@ def test_without_hits_the_arithmetic_is_that_of_version_1() -> None:
     assert row["prefill_wait_s"] == close(second / mean**2 / 2 * rho / (1 - rho) * mean)
     # E[p·S] = d·E[p] + E[p²]/r_p + q·E[p³] = 10 + 200 + 55
     moving = 1000 * row["transfer_wait_s"] + 5 + 20
-    assert row["load_kv_prefill"] == close(10_000 * 2 * (265 + moving) / 1e8)
+    assert row["load_kv_prefill"] == close(10_000 * 2 * (265 + moving) / 1e9)

@@ -18,11 +18,14 @@ AGGREGATED, DISAGGREGATED = "aggregated/n1", "disaggregated/p1/d1"
 
 # of disaggregated, with the first token by decode
 B_D, T_D = 2.02 / 0.899, 0.01 / 0.899
-LINK = 0.5 * 0.03 / 0.97 * 0.015
-MOVING = 1000 * (LINK + 0.015)
-DECODE_WAIT = (1 - math.exp(-B_D)) * T_D / 2 + 0.5 * (B_D / 7) ** 3 / (7 - B_D) * 101 * T_D
-# at 40 MB/s: T = 0.255 s, rho_l = 0.51
+# at 40 MB/s: T = 0.255 s, rho_l = 0.51; at 32 MB/s: T = 0.3175 s, rho_l = 0.635
 SLOW_LINK = 0.5 * 0.51 / 0.49 * 0.255
+SLOWER_LINK = 0.5 * 0.635 / 0.365 * 0.3175
+# a decoding sequence holds (1000·100 + 100²/2)/100 = 1050 tokens, with the first token by decode (1000·101 + 101²/2)/101 = 1050.5
+HELD, HELD_D = 10.5e6, 10.505e6
+# 30 MB are 30/10.505 of them; slots of a worker are a queue whatever their number is
+FEW = 3e7 / HELD_D
+FEW_WAIT = (1 - math.exp(-B_D)) * T_D / 2 + 0.5 * (B_D / FEW) ** (math.sqrt(2 * (FEW + 1)) - 1) / (FEW - B_D) * 101 * T_D
 
 Case = tuple[str, dict[str, Any], str, str, float, float, list[str]]
 
@@ -75,17 +78,39 @@ CASES: dict[str, Case] = {
     "the slots of a decode worker": (
         DISAGGREGATED, {"slots": 2}, "slots", "slots", B_D / 2, 0.9, ["prefill", "decode", "link", "slots"],
     ),
-    "the memory of a mixed worker": (
-        AGGREGATED, {"kv_memory": 3e7}, "kv_memory", "kv_mixed", 2e4 * (110 + 105_000 / 68) / 3e7, 1.0,
-        ["mixed", "slots", "kv_mixed"],
+    # 20/7 sequences fit, 50/17 would decode
+    "the sequences that a mixed worker has memory for": (
+        AGGREGATED, {"kv_memory": 3e7}, "kv_memory", "slots", 50 / 17 * HELD / 3e7, 0.9, ["mixed", "slots"],
     ),
+    "the sequences that a worker that takes chunks has memory for": (
+        "chunked/n1/c512", {"kv_memory": 3e7}, "kv_memory", "slots", 2 / 0.66 * HELD / 3e7, 0.9,
+        ["mixed", "prefill_lane", "slots"],
+    ),
+    "the sequences that a decode worker has memory for": (
+        DISAGGREGATED, {"kv_memory": 2e7}, "kv_memory", "slots", B_D * HELD_D / 2e7, 0.9,
+        ["prefill", "decode", "link", "slots"],
+    ),
+    "memory for less than one sequence": (
+        AGGREGATED, {"kv_memory": 1e7}, "kv_memory", "slots", 1.05, 0.9, ["mixed", "slots"],
+    ),
+    # S = 0.25 s: rho = 0.5 + 0.1, t = 0.005/0.4, b = 2.5; sigma = 2.5·10.5/30 = 0.875, and 5 MB more are being prefilled
+    "the memory of a mixed worker": (
+        AGGREGATED, {"kv_memory": 3e7, "d": 0.15, "t0": 0.005}, "kv_memory", "kv_mixed",
+        2e4 * (250 + 0.0125 * 105_000) / 3e7, 1.0, ["mixed", "slots", "kv_mixed"],
+    ),
+    # as before, each prompt in one step of 0.005 + 2.5·0.0005 + 0.15 s and 0.1 s of tokens
+    "the memory of a worker that takes chunks": (
+        "chunked/n1/c5000", {"chunk_tokens": "5000", "kv_memory": 3e7, "d": 0.15, "t0": 0.005}, "kv_memory", "kv_mixed",
+        2e4 * (256.25 + 0.0125 * 105_000) / 3e7, 1.0, ["mixed", "prefill_lane", "slots", "kv_mixed"],
+    ),
+    # three decode workers of 11 MB take the slots: b = 202/3·0.0105 of 11/10.505
     "the memory of a prefill worker": (
-        DISAGGREGATED, {"kv_memory": 2e6}, "kv_memory", "kv_prefill", 2e4 * (110 + MOVING) / 2e6, 1.0,
-        ["prefill", "decode", "link", "slots", "kv_prefill"],
+        "disaggregated/p1/d3", {"kv_memory": 1.1e7, "w": 3.2e7}, "kv_memory", "kv_prefill",
+        2e4 * (110 + 1000 * (SLOWER_LINK + 0.3175)) / 1.1e7, 1.0, ["prefill", "decode", "link", "slots", "kv_prefill"],
     ),
     "the memory of a decode worker": (
-        DISAGGREGATED, {"kv_memory": 2e7}, "kv_memory", "kv_decode",
-        2e4 * (MOVING + 1000 * DECODE_WAIT + T_D * 106_100.5) / 2e7, 1.0,
+        DISAGGREGATED, {"kv_memory": 3e7, "w": 4e7}, "kv_memory", "kv_decode",
+        2e4 * (1000 * (SLOW_LINK + 0.255) + 1000 * FEW_WAIT + T_D * 106_100.5) / 3e7, 1.0,
         ["prefill", "decode", "link", "slots", "kv_prefill", "kv_decode"],
     ),
     # 0.7754 sequences are on their way to the worker, 3 - 2.2469 are free
@@ -160,9 +185,11 @@ def test_a_load_is_refused_at_its_ceiling_and_not_just_below(scenario: str, load
 
 
 def test_memory_is_refused_where_the_cache_fills_it_exactly() -> None:
-    needed = row_of(evaluated(AGGREGATED, kv_memory=1.0), AGGREGATED)["refusal_figure"]
-    full, spare = (evaluated(AGGREGATED, kv_memory=size) for size in (needed, needed * 1.000001))
-    assert row_of(full, AGGREGATED)["refusal_figure"] == 1.0
+    steps = {"d": 0.15, "t0": 0.005}
+    needed = row_of(evaluated(AGGREGATED, kv_memory=2.0**30, **steps), AGGREGATED)["load_kv_mixed"] * 2**30
+    full, spare = (evaluated(AGGREGATED, kv_memory=size, **steps) for size in (needed, needed * 1.000001))
+    row = row_of(full, AGGREGATED)
+    assert (row["refusal_resource"], row["refusal_figure"]) == ("kv_mixed", 1.0)
     assert row_of(spare, AGGREGATED)["status"] == "evaluated"
 
 
@@ -179,9 +206,9 @@ def test_several_full_resources_are_refused_by_the_first_in_the_table() -> None:
     overrides: dict[str, float] = {}
     refused_by = []
     for worse in (
-        {"slots": 3, "w": 4e7},
-        {"kv_memory": 2e7},
-        {"kv_memory": 2e6},
+        {"slots": 3, "w": 4e7, "u_l": 1.0},
+        {"kv_memory": 3e7},
+        {"w": 2.2e7},
         {"slots": 2},
         {"u_l": 0.02},
         {"u_d": 0.1},

@@ -106,7 +106,7 @@ def test_no_trap_catches_the_reader(shared: Path) -> None:
         ("transformers_defaults/gpt_neox.json", "full:44x64x96+96"),
         ("mlc_preset/starcoder2.json", "window:32x4x128+128@4096"),
         ("mlc_preset/gemma2_27b.json", "full:23x16x128+128 window:23x16x128+128@4096"),
-        ("mlc_preset/phi-3_5.json", "window:32x32x96+96@262144"),
+        ("mlc_preset/phi-3_5.json", "full:32x32x96+96"),
         ("mlc_preset/qwen2_0_5b.json", "full:24x2x64+64"),
         ("mlc_preset/llava.json", "full:32x32x128+128"),
         # 2,560 channels in heads of 64: 40 states of 64 x 64, and two inputs of 2,560

@@ -1,0 +1,83 @@
+"""What must hold between the inputs of a receipt, beyond the range of each."""
+
+from __future__ import annotations
+
+from .cache import LATENT_DTYPE
+from .curves import parse_curve
+from .findings import Ledger
+from .parameters import BANDWIDTH, CURVE, GPU_MEMORY, KV_TOKENS, Inputs
+from .structure import BOUNDS
+
+CHECK = "inputs"
+FORMAT = "docs/formats.md, {}"
+_NOT_ABOVE = (
+    (BANDWIDTH, "network.line_rate"),
+    (BANDWIDTH, "network.peak_bandwidth"),
+    ("service.prefill.tokens_per_second", "service.prefill.peak_tokens_per_second"),
+    ("service.decode.tokens_per_second", "service.decode.peak_tokens_per_second"),
+    ("model.tensor_parallel", "inventory.gpus_per_worker"),
+)
+_ROUNDING = 1e-9
+"""Of times that are written in decimals."""
+
+
+def check_relations(ledger: Ledger, inputs: Inputs) -> bool:
+    """Check what holds between inputs; say whether everything can be computed from them."""
+    for path, bound in _NOT_ABOVE:
+        value, limit = inputs.nominal(path), inputs.nominal(bound)
+        if value is not None and limit is not None:
+            ledger.holds(CHECK, f"inputs[{path}].value", value <= limit, value, f"at most {bound}: {limit}")
+    _check_dtype(ledger, inputs)
+    _check_curve(ledger, inputs)
+    _check_allocation(ledger, inputs)
+    return _check_memory(ledger, inputs) and _check_links(ledger, inputs)
+
+
+def _check_dtype(ledger: Ledger, inputs: Inputs) -> None:
+    dtype, where = inputs.nominal("model.kv_dtype"), "inputs[model.kv_dtype].value"
+    if dtype == LATENT_DTYPE:
+        latent = any(layers.kind == "latent" for layers in inputs.shape)
+        ledger.holds(CHECK, where, latent, dtype, "another type: the model has no latent", FORMAT.format("The model"))
+
+
+def _check_allocation(ledger: Ledger, inputs: Inputs) -> None:
+    """The tokens that an engine logs are those of a cache that gives all layers the full length."""
+    if KV_TOKENS in inputs.rows:
+        allocation, why = inputs.nominal("model.kv_allocation"), FORMAT.format("KV memory")
+        ledger.same(CHECK, "inputs[model.kv_allocation].value", allocation, "uniform", f"{KV_TOKENS}: {why}")
+
+
+def _check_memory(ledger: Ledger, inputs: Inputs) -> bool:
+    """Something is left for the cache; and tokens of a model without any are no memory."""
+    path = next((path for path in (KV_TOKENS, GPU_MEMORY[0]) if path in inputs.rows), None)
+    if path is None:
+        return True
+    left = [inputs.kv_memory_bytes(bound) for bound in BOUNDS]
+    why = FORMAT.format("KV memory")
+    return ledger.holds(CHECK, f"inputs[{path}].value", min(left) > 0, min(left), "more than 0 bytes left", why)
+
+
+def _check_links(ledger: Ledger, inputs: Inputs) -> bool:
+    """A transfer finds the links that it uses at once, in both bounds."""
+    path, fits = "network.links", True
+    for bound in BOUNDS if path in inputs.rows else ():
+        links, used = inputs.at(path, bound), inputs.at("network.links_per_transfer", bound)
+        member = "value" if bound == "nominal" else "conservative"
+        why = "network.links_per_transfer"
+        fits = ledger.holds(CHECK, f"inputs[{path}].{member}", links >= used, links, f"at least {used}", why) and fits
+    return fits
+
+
+def _check_curve(ledger: Ledger, inputs: Inputs) -> None:
+    """Larger transfers take no less time, and none was faster than the lines that it uses."""
+    both = parse_curve(inputs.nominal(CURVE)) if CURVE in inputs.rows else None
+    if both is None:
+        return
+    where, text, why = f"inputs[{CURVE}].value", inputs.nominal(CURVE), FORMAT.format("The network")
+    for curve in both:
+        ledger.holds(CHECK, where, not curve.falls, text, "times that do not fall with the size", why)
+    line_rate = inputs.nominal("network.line_rate")
+    if line_rate is not None:
+        lines = inputs.nominal("network.links_per_transfer") * line_rate
+        fits = both[0].fastest_bytes_per_s <= lines * (1 + _ROUNDING)
+        ledger.holds(CHECK, where, fits, text, f"points of at most {lines} B/s", why)

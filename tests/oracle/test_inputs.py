@@ -1,0 +1,150 @@
+"""The inputs table: which of model, memory and network it may hold together."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from pipelines.oracle.findings import Ledger
+from pipelines.oracle.inputs import check_inputs
+from tests.oracle.handmade import inputs_of
+from tests.oracle.stacks import STACKS
+
+Table = list[dict[str, Any]]
+
+
+def table_of(stack: str, changes: dict[str, Any]) -> Table:
+    """The inputs of a stack, with other values; None for a row that is left out, a pair for value and conservative end."""
+    table = copy.deepcopy(inputs_of("open", None, stack))
+    for path, value in changes.items():
+        row = next(row for row in table if row["path"] == path)
+        if value is None:
+            table.remove(row)
+            continue
+        value, end = value if isinstance(value, tuple) else (value, value)
+        low, high = (end if end < value else None, end if end > value else None) if end != value else (None, None)
+        row.update(value=value, conservative=end, low=low, high=high, note=None)
+    return table
+
+
+def faults(table: Table) -> list[str]:
+    ledger = Ledger()
+    usable = check_inputs(ledger, table)
+    assert usable is not None or ledger.disagreements
+    return [item.where for item in ledger.disagreements]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_what_may_be_declared(stack: str) -> None:
+    assert faults(table_of(stack, {})) == []
+
+
+FORGED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "more ranks than GPUs": ("hybrid", {"model.tensor_parallel": 3}, "inputs[model.tensor_parallel].value"),
+    "a kind of layers that is not planned": ("windows", {"model.cache": "cross:6x8x64+64"}, "inputs[model.cache].value"),
+    "a cache written otherwise": ("windows", {"model.cache": "full:18x8x64+064"}, "inputs[model.cache].value"),
+    "a type of latents without one": ("windows", {"model.kv_dtype": "fp8_ds_mla"}, "inputs[model.kv_dtype].value"),
+    "a type nobody knows": ("windows", {"model.kv_dtype": "fp6"}, "inputs[model.kv_dtype].value"),
+    "an allocation nobody knows": ("windows", {"model.kv_allocation": "paged"}, "inputs[model.kv_allocation].value"),
+    "no shape": ("windows", {"model.cache": None}, "inputs[model.layers]"),
+    "part of a shape": ("plain", {"model.kv_heads": None}, "inputs[model.kv_heads]"),
+    "blocks of no tokens": ("windows", {"model.block_tokens": 0}, "inputs[model.block_tokens].value"),
+    "tokens by kind": ("latent", {"model.kv_allocation": "by_kind"}, "inputs[model.kv_allocation].value"),
+    "tokens of a model without any": (
+        "latent", {"model.cache": "state:36x32x16384+24576", "model.kv_dtype": "bf16"},
+        "inputs[inventory.kv_tokens_per_worker].value"),
+    "no memory left": ("windows", {"inventory.weights_per_worker": 80e9}, "inputs[inventory.gpu_memory].value"),
+    "no memory left, conservatively": (
+        "windows", {"inventory.weights_per_worker": (16e9, 80e9)}, "inputs[inventory.gpu_memory].value"),
+    "more than all of the memory": (
+        "windows", {"inventory.memory_utilization": 1.1}, "inputs[inventory.memory_utilization].value"),
+    "part of the memory's inputs": (
+        "windows", {"inventory.activations_per_worker": None}, "inputs[inventory.activations_per_worker]"),
+    "fewer links than a transfer uses": ("latent", {"network.links": 3}, "inputs[network.links].value"),
+    "fewer links, conservatively": ("latent", {"network.links": (8, 3)}, "inputs[network.links].conservative"),
+    "links shared by nobody": ("latent", {"network.link_sharing": "each"}, "inputs[network.link_sharing].value"),
+    "all of the link taken": ("windows", {"network.competing_traffic": 1}, "inputs[network.competing_traffic].value"),
+    "all of it, conservatively": (
+        "windows", {"network.competing_traffic": (0.5, 1)}, "inputs[network.competing_traffic].conservative"),
+    "a relayout that saves bytes": ("hybrid", {"network.relayout_factor": 0.9}, "inputs[network.relayout_factor].value"),
+    "more of the prefix than there is": (
+        "hybrid", {"network.prefix_at_destination": 1.1}, "inputs[network.prefix_at_destination].value"),
+    "half a region": ("hybrid", {"network.regions_per_block": 1.5}, "inputs[network.regions_per_block].value"),
+    "a bandwidth above the line": (
+        "windows", {"network.effective_bandwidth": 6e10}, "inputs[network.effective_bandwidth].value"),
+    "neither a bandwidth nor a curve": ("windows", {"network.effective_bandwidth": None},
+                                        "inputs[network.effective_bandwidth]"),
+    "a curve with some of the overheads": (
+        "hybrid", {"network.registration": None}, "inputs[network.registration]"),
+    "a curve with overheads alone": (
+        "hybrid", {"network.effective_bandwidth": None}, "inputs[network.effective_bandwidth]"),
+    "a bandwidth without its line": ("windows", {"network.line_rate": None}, "inputs[network.line_rate]"),
+    "a curve that falls": (
+        "latent", {"network.transfer_curve": "1000000:0.02 2000000:0.01"}, "inputs[network.transfer_curve].value"),
+    "a curve that falls, conservatively": (
+        "latent", {"network.transfer_curve": "1000000:0.02:0.05 2000000:0.03"}, "inputs[network.transfer_curve].value"),
+    "a curve of one point": (
+        "latent", {"network.transfer_curve": "1000000:0.02"}, "inputs[network.transfer_curve].value"),
+    "a curve that is faster than its lines": (
+        "hybrid", {"network.transfer_curve": "100000000:0.0009 200000000:0.02"}, "inputs[network.transfer_curve].value"),
+    "a reserve of nothing": ("windows", {"objectives.transfer_reserve": 0}, "inputs[objectives.transfer_reserve].value"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", FORGED)
+def test_what_may_not(form: str) -> None:
+    stack, changes, place = FORGED[form]
+    assert place in faults(table_of(stack, changes))
+
+
+@pytest.mark.parametrize(
+    ("stack", "other", "path"),
+    [
+        ("plain", "windows", "model.cache"),
+        ("plain", "windows", "inventory.gpu_memory"),
+        ("plain", "latent", "inventory.kv_tokens_per_worker"),
+        ("latent", "windows", "inventory.gpu_memory"),
+    ],
+)
+def test_two_ways_to_say_one_thing(stack: str, other: str, path: str) -> None:
+    table, surplus = table_of(stack, {}), next(row for row in table_of(other, {}) if row["path"] == path)
+    for place in range(len(table) + 1):
+        assert "inputs" in faults([*table[:place], surplus, *table[place:]])
+
+
+@pytest.mark.parametrize("path", ["network.seconds_per_descriptor", "network.regions_per_block"])
+def test_descriptors_beside_a_curve_alone(path: str) -> None:
+    table = table_of("latent", {})
+    at = [row["path"] for row in table].index("network.router_handover") + 1
+    surplus = next(row for row in table_of("hybrid", {}) if row["path"] == path)
+    assert "inputs" in faults([*table[:at], surplus, *table[at:]])
+
+
+def test_a_line_rate_may_be_declared_beside_a_curve() -> None:
+    assert faults(table_of("hybrid", {"network.line_rate": None})) == []
+    table = table_of("latent", {})
+    at = [row["path"] for row in table].index("network.link_sharing") + 1
+    line = next(row for row in table_of("hybrid", {}) if row["path"] == "network.line_rate")
+    assert faults([*table[:at], line, *table[at:]]) == []
+
+
+def test_exactly_the_speed_of_the_lines() -> None:
+    # 2 x 50 GB/s
+    assert faults(table_of("hybrid", {"network.transfer_curve": "100000000:0.001 1100000000:0.011"})) == []
+
+
+def test_a_curve_has_a_thousand_points_at_most() -> None:
+    points = [f"{size * 10**8}:{size}" for size in range(1, 1002)]
+    assert faults(table_of("latent", {"network.transfer_curve": " ".join(points[:1000])})) == []
+    assert faults(table_of("latent", {"network.transfer_curve": " ".join(points)}))
+
+
+@pytest.mark.parametrize("path", ["model.tensor_parallel", "network.link_sharing", "network.router_handover"])
+def test_a_default_is_that_of_its_path(path: str) -> None:
+    table = table_of("plain", {})
+    row = next(row for row in table if row["path"] == path)
+    assert row["note"] == "not declared: default"
+    row["provenance"], row["source"] = "observed", "a guess"
+    assert f"inputs[{path}][3]" in faults(table)
