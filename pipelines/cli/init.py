@@ -12,10 +12,12 @@ import click
 from pipelines.cli.exits import problems_reported
 from pipelines.cli.log_reading import ReadingArguments, interruptible, read_shown, reading_arguments, reading_options
 from pipelines.cli.trace import convert
+from pipelines.declarations.kv_dtypes import NAMES
 
 if TYPE_CHECKING:
     from pipelines.cli.init_template import Inventory, LogFacts, Shape
-    from pipelines.declarations.model_cache import ModelCache, ReadLayers
+    from pipelines.declarations.cache import CacheShape
+    from pipelines.declarations.model_cache import ModelCache
     from pipelines.traces.describe import Description
     from pipelines.traces.log import Log
 
@@ -58,7 +60,7 @@ def _parameters(_: click.Context, __: click.Parameter, value: float | None) -> i
     "--kv-dtype",
     default="bf16",
     show_default=True,
-    type=click.Choice(["fp32", "bf16", "fp16", "fp8", "int8"]),
+    type=click.Choice(NAMES),
     help="Data type of the KV cache.",
 )
 @click.option(
@@ -97,8 +99,8 @@ def init(
 
     The log is referred to where it is, by its path relative to DIR.
 
-    A model whose KV cache is not 2 x layers x KV heads x head dimension per token is refused, not guessed: give --layers, --kv-heads
-    and --head-dim instead.
+    A model whose KV cache its file does not settle is refused, not guessed: give --layers, --kv-heads and --head-dim instead, or write
+    model.cache by hand. phaseledger kv CONFIG.json shows what was read.
 
     Exit code 0: written. 2: bad input; nothing was written.
     """
@@ -140,6 +142,7 @@ def _check_directory(directory: Path, *, force: bool) -> None:
 
 def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, parameters: int | None) -> "Shape":
     from pipelines.cli.init_template import ASSUMED_PARAMETERS, Shape
+    from pipelines.declarations.cache import plain_shape
     from pipelines.declarations.model_configs import read_model_cache
 
     declared = {part: count for part, count in by_hand.items() if count is not None}
@@ -154,11 +157,12 @@ def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, pa
         note = (
             "as given on the command line; make it observed, with a source, once it is checked against the served model"
         )
-        return Shape(name, **declared, kv_dtype=kv_dtype, note=note, parameters=parameters, parameters_from=given)
+        cache = plain_shape(*declared.values())
+        return Shape(name, cache, kv_dtype=kv_dtype, note=note, parameters=parameters, parameters_from=given)
     assert model is not None
     read = read_model_cache(model)
-    kept = _plain_layers(model, read)
-    read_from = ", ".join(factor.read_from for factor in kept.factors[:3])
+    _check_planned(model, read, kv_dtype, parameters)
+    read_from = "; ".join(", ".join(dict.fromkeys(factor.read_from for factor in part.factors)) for part in read.parts)
     note = f"read from {model.name}: {read_from}; observed, with the file as source, if it is that of the served model"
     for extra in read.notes:
         note += f"; {extra}"
@@ -169,9 +173,7 @@ def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, pa
     source = given if parameters or read.parameters is None else f"counted from {model.name}"
     return Shape(
         name=name,
-        layers=kept.layers.layers,
-        kv_heads=kept.layers.heads,
-        head_dim=kept.layers.first,
+        cache=read.shape,
         kv_dtype=kv_dtype,
         note=note,
         attention_heads=read.attention_heads,
@@ -182,21 +184,28 @@ def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, pa
     )
 
 
-def _plain_layers(model: Path, read: "ModelCache") -> "ReadLayers":
-    """The only part of a cache that is layers x KV heads x head dimension; a problem where it is anything else."""
-    from pipelines.declarations.cache import shape_text
+def _check_planned(model: Path, read: "ModelCache", kv_dtype: str, parameters: int | None) -> None:
+    """A problem where a cohort could not be planned with the model, or an assumption about its size would be wild."""
+    from pipelines.declarations.model import PACKED_LATENT
     from pipelines.declarations.problems import DeclarationProblems, Problem
 
-    if len(read.parts) == 1 and read.parts[0].layers.kind == "full":
-        layers = read.parts[0].layers
-        if layers.first == layers.second:
-            return read.parts[0]
-    found = (
-        f"its KV cache is {shape_text(read.shape)}, not 2 x layers x KV heads x head dimension per token; "
-        "expected a model with full attention in every layer"
-    )
-    hint = "declare the shape by hand with --layers, --kv-heads and --head-dim"
-    raise DeclarationProblems([Problem(str(model), 1, 1, "", found, hint)])
+    found = hint = None
+    if any(part.kind == "cross" for part in read.shape):
+        found = "its layers attend to an encoder or an image, which is not planned; expected a decoder of text"
+        hint = "phaseledger kv shows what it keeps"
+    elif kv_dtype == PACKED_LATENT and not any(part.kind == "latent" for part in read.shape):
+        found = f"it has no latent, of which {PACKED_LATENT} is a layout; expected another --kv-dtype"
+    elif parameters is None and read.parameters is None and not _is_plain(read.shape):
+        found = "its weights cannot be counted from the file; expected --parameters"
+        hint = "as in --parameters 671e9: all weights, with every expert"
+    if found:
+        raise DeclarationProblems([Problem(str(model), 1, 1, "", found, hint)])
+
+
+def _is_plain(shape: "CacheShape") -> bool:
+    from pipelines.cli.init_template import plain_counts
+
+    return plain_counts(shape) is not None
 
 
 def _inventory(shape: "Shape", gpus: int) -> "Inventory":

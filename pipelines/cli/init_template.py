@@ -4,8 +4,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from pipelines.arithmetic.kv import cache_bytes
+from pipelines.declarations.cache import CacheLayers, CacheShape
+
 NS_PER_S = 10**9
-ELEMENT_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 
 GPU_MEMORY_BYTES = 80 * 10**9
 USABLE_SHARE = 0.9
@@ -28,9 +30,7 @@ class Shape:
     """A model as the cohort declares it; parameters and attention heads None where nobody said."""
 
     name: str
-    layers: int
-    kv_heads: int
-    head_dim: int
+    cache: CacheShape
     kv_dtype: str
     note: str
     attention_heads: int | None = None
@@ -40,9 +40,16 @@ class Shape:
     context_tokens: int | None = None
 
     @property
-    def kv_bytes_per_token(self) -> int:
-        """Keys and values of all layers."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * ELEMENT_BYTES[self.kv_dtype]
+    def growth_bytes_per_token(self) -> float:
+        """What one more token of context adds to the cache, and a decode step to what it reads."""
+        return float(cache_bytes(self.cache, self.kv_dtype).growth)
+
+
+def plain_counts(cache: CacheShape) -> tuple[int, int, int] | None:
+    """Layers, KV heads and head dimension of a model with full attention in every layer; None for any other."""
+    if len(cache) != 1 or cache[0].kind != "full" or cache[0].first != cache[0].second:
+        return None
+    return cache[0].layers, cache[0].heads, cache[0].first
 
 
 @dataclass(frozen=True)
@@ -99,7 +106,8 @@ def inventory(shape: Shape, gpus: int) -> Inventory | None:
 def cohort_yaml(name: str, title: str, log: LogFacts, shape: Shape, stock: Inventory) -> str:
     """The whole file."""
     return (
-        "\n".join([*_head(name, title), *_requests(log), *_model(shape), *_service(shape, stock), *_rest(stock)]) + "\n"
+        "\n".join([*_head(name, title), *_requests(log), *_model(shape, stock), *_service(shape, stock), *_rest(stock)])
+        + "\n"
     )
 
 
@@ -157,17 +165,46 @@ def _requests(log: LogFacts) -> list[str]:
     return lines
 
 
-def _model(shape: Shape) -> list[str]:
+def _model(shape: Shape, stock: Inventory) -> list[str]:
+    plain = plain_counts(shape.cache)
+    if plain:
+        kept = [f"  {name}: {count}" for name, count in zip(("layers", "kv_heads", "head_dim"), plain, strict=True)]
+    else:
+        kept = ["  cache:                          # what each kind of layers keeps: docs/kv.md"]
+        kept += [f"    - {{{_kind(layers)}}}" for layers in shape.cache]
+    ranks = f"  tensor_parallel: {stock.gpus_per_worker}              # ASSUMED: all GPUs of a worker"
     return [
         "model:",
         f"  name: {_text(shape.name)}",
-        f"  layers: {shape.layers}",
-        f"  kv_heads: {shape.kv_heads}",
-        f"  head_dim: {shape.head_dim}",
+        *kept,
         f"  kv_dtype: {shape.kv_dtype}                # of the KV cache, not of the weights",
+        *([ranks] if stock.gpus_per_worker > 1 else []),
         "  provenance: supplied",
         f"  note: {_text(shape.note)}",
     ]
+
+
+def _kind(layers: CacheLayers) -> str:
+    """One kind of layers as an entry of ``model.cache``."""
+    names = {
+        "full": ("head_dim", "value_dim"),
+        "window": ("head_dim", "value_dim"),
+        "latent": ("latent_dim", "rope_dim"),
+        "index": ("index_dim", "scale_bytes"),
+        "state": ("elements_per_head", "convolution_elements"),
+    }
+    first, second = names[layers.kind]
+    keys = {"kind": layers.kind, "layers": layers.layers}
+    if layers.kind in ("full", "window"):
+        keys["kv_heads"] = layers.heads
+    elif layers.kind == "state":
+        keys["heads"] = layers.heads
+    keys[first] = layers.first
+    if not (second == "value_dim" and layers.first == layers.second):
+        keys[second] = layers.second
+    if layers.tokens is not None:
+        keys["window_tokens"] = layers.tokens
+    return ", ".join(f"{key}: {value}" for key, value in keys.items())
 
 
 def _service(shape: Shape, stock: Inventory) -> list[str]:
@@ -176,7 +213,7 @@ def _service(shape: Shape, stock: Inventory) -> list[str]:
     active = shape.active_parameters or total
     flops, reading = each * EFFECTIVE_FLOPS, each * EFFECTIVE_BYTES_PER_S
     prefill, step = flops / (2 * active), WEIGHT_BYTES * total / reading
-    per_token = shape.kv_bytes_per_token / reading
+    per_token = shape.growth_bytes_per_token / reading
     size = f"{active / 1e9:.3g}e9 parameters per token ({shape.parameters_from})"
     prefill_note = (
         f"ASSUMED: effective operations/s over 2 x parameters: {each} GPU x {EFFECTIVE_FLOPS / 1e12:g}e12/s over 2 x {size}; measure: "
@@ -190,7 +227,7 @@ def _service(shape: Shape, stock: Inventory) -> list[str]:
         f"{EFFECTIVE_BYTES_PER_S / 1e12:g} TB/s; measure: time per output token with a single request"
     )
     context_note = (
-        f"ASSUMED: KV bytes of a token over the same bandwidth: {shape.kv_bytes_per_token} B; "
+        f"ASSUMED: KV bytes of a token over the same bandwidth: {shape.growth_bytes_per_token:g} B; "
         "measure: growth of the step with the context"
     )
     lines = [
@@ -203,8 +240,9 @@ def _service(shape: Shape, stock: Inventory) -> list[str]:
         f"    tokens_per_second: {_quantity(_rounded(prefill), low=_rounded(0.7 * prefill), note=prefill_note)}",
         f"    overhead: {_quantity('10 ms', high='20 ms', note='ASSUMED; measure: prefill time of a one-token prompt')}",
     ]
-    if shape.attention_heads is not None:
-        squared = 2 * shape.layers * shape.attention_heads * shape.head_dim / flops
+    attending = sum(layers.layers * layers.first for layers in shape.cache if layers.kind == "full")
+    if shape.attention_heads is not None and attending:
+        squared = 2 * attending * shape.attention_heads / flops
         note = "ASSUMED: 2 x layers x attention heads x head_dim over the same operations/s; measure: fit to prefill times of long prompts"
         lines.append(
             f"    seconds_per_token_squared: {_quantity(_rounded(squared), high=_rounded(1.5 * squared), note=note)}"
@@ -259,6 +297,7 @@ def _rest(stock: Inventory) -> list[str]:
         "  tpot: 50 ms                     # time per output token after it",
         "  stall: 500 ms                   # longest pause in an answer",
         "  ttft_growth: 200 ms             # by how much the first token may come later for moving the KV cache",
+        "  transfer_reserve: 0.75          # share of that which moving and queueing may take",
         "  attainment: 0.9                 # share of requests that must meet ttft and tpot",
         "  provenance: supplied",
         f"  note: {_text('ASSUMED: replace by what was promised to users')}",

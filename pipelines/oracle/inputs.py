@@ -25,10 +25,9 @@ from .parameters import (
     Inputs,
 )
 from .relations import check_relations
-from .structure import ALLOCATIONS, LINK_SHARING, TOPOLOGIES
+from .structure import ALLOCATIONS, LINK_SHARING, NOT_DECLARED, TOPOLOGIES
 
 CHECK = "inputs"
-NOT_DECLARED = "not declared: default"
 
 Range = Literal["positive", "not negative", "ratio", "below one", "ceiling", "one or more", "count"]
 Presence = Literal["always", "optional", "network", "optional network", "affine", "line", "declared arrivals"]

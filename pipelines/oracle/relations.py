@@ -6,7 +6,7 @@ from .cache import LATENT_DTYPE
 from .curves import parse_curve
 from .findings import Ledger
 from .parameters import BANDWIDTH, CURVE, GPU_MEMORY, KV_TOKENS, Inputs
-from .structure import BOUNDS
+from .structure import BOUNDS, NOT_DECLARED
 
 CHECK = "inputs"
 FORMAT = "docs/formats.md, {}"
@@ -24,13 +24,21 @@ _ROUNDING = 1e-9
 def check_relations(ledger: Ledger, inputs: Inputs) -> bool:
     """Check what holds between inputs; say whether everything can be computed from them."""
     for path, bound in _NOT_ABOVE:
-        value, limit = inputs.nominal(path), inputs.nominal(bound)
-        if value is not None and limit is not None:
-            ledger.holds(CHECK, f"inputs[{path}].value", value <= limit, value, f"at most {bound}: {limit}")
+        _check_not_above(ledger, inputs, path, bound)
     _check_dtype(ledger, inputs)
     _check_curve(ledger, inputs)
     _check_allocation(ledger, inputs)
+    _check_descriptors(ledger, inputs)
     return _check_memory(ledger, inputs) and _check_links(ledger, inputs)
+
+
+def _check_not_above(ledger: Ledger, inputs: Inputs, path: str, bound: str) -> None:
+    """Neither the value nor its high end is above the value of another input."""
+    limit = inputs.nominal(bound)
+    for member in ("value", "high") if path in inputs.rows and limit is not None else ():
+        found = inputs.rows[path][member]
+        fits = found is None or found <= limit
+        ledger.holds(CHECK, f"inputs[{path}].{member}", fits, found, f"at most {bound}: {limit}")
 
 
 def _check_dtype(ledger: Ledger, inputs: Inputs) -> None:
@@ -45,6 +53,15 @@ def _check_allocation(ledger: Ledger, inputs: Inputs) -> None:
     if KV_TOKENS in inputs.rows:
         allocation, why = inputs.nominal("model.kv_allocation"), FORMAT.format("KV memory")
         ledger.same(CHECK, "inputs[model.kv_allocation].value", allocation, "uniform", f"{KV_TOKENS}: {why}")
+
+
+def _check_descriptors(ledger: Ledger, inputs: Inputs) -> None:
+    """Descriptors are those of blocks, whose size is then declared."""
+    path, seconds = "model.block_tokens", inputs.at("network.seconds_per_descriptor", "conservative")
+    if seconds:
+        why = f"network.seconds_per_descriptor: {FORMAT.format('The network')}"
+        note = inputs.rows[path]["note"]
+        ledger.holds(CHECK, f"inputs[{path}].note", note != NOT_DECLARED, note, "a declared size of blocks", why)
 
 
 def _check_memory(ledger: Ledger, inputs: Inputs) -> bool:

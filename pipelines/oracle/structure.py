@@ -58,6 +58,8 @@ LANES = (
 
 ALLOCATIONS = ("uniform", "by_kind")
 LINK_SHARING = ("shared", "per_prefill_worker", "per_decode_worker")
+NOT_DECLARED = "not declared: default"
+"""The note of a row whose value is the default."""
 
 _SHA256 = "[0-9a-f]{64}"
 _VERDICTS = ("pass", "fail", "refused")

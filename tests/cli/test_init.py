@@ -12,6 +12,8 @@ from click.testing import CliRunner, Result
 from pipelines.cli import command
 from pipelines.cli.init_template import Shape, inventory
 from pipelines.declarations import load_cohort
+from pipelines.declarations.cache import cache_shape, plain_shape
+from pipelines.declarations.model_configs import read_model_cache
 from pipelines.traces.formats.generic import GENERIC
 from pipelines.traces.formats.native import PHASELEDGER
 from pipelines.traces.formats.servegen import SERVEGEN
@@ -246,7 +248,7 @@ def test_one_worker_leaves_separation_out(here: Path) -> None:
     [(8e9, 8, 1), (32e9, 8, 2), (70e9, 8, 4), (235e9, 8, 8), (235e9, 6, None), (90e9, 3, 3)],
 )
 def test_a_worker_has_as_few_gpus_as_hold_weights_and_cache(parameters: float, gpus: int, each: int | None) -> None:
-    stock = inventory(Shape("m", 32, 8, 128, "bf16", "", parameters=int(parameters)), gpus)
+    stock = inventory(Shape("m", plain_shape(32, 8, 128), "bf16", "", parameters=int(parameters)), gpus)
     assert (stock and stock.gpus_per_worker) == each
 
 
@@ -306,13 +308,64 @@ def test_what_is_offered_in_comments_can_be_declared(shared: Path, tmp_path: Pat
         ),
     ],
 )
-def test_a_cache_of_another_shape_is_refused_for_now(change: dict[str, Any], shape: str, here: Path) -> None:
+def test_a_cache_of_several_kinds_is_declared_by_kind_and_plans(
+    change: dict[str, Any], shape: str, here: Path, phaseledger: Command
+) -> None:
     (here / "config.json").write_text(json.dumps(LLAMA | change))
+    arguments = ("my-chat", "--trace", "log.csv", "--model", "config.json", "--parameters", "8e9", "--gpus", "2")
+    assert init(*arguments).exit_code == 0
+    values = {row.path: row.value for row in load_cohort(here / "my-chat").inputs}
+    assert values["model.cache"] == shape
+    plan = phaseledger("plan", "my-chat", "--out", "out", cwd=here)
+    assert plan.code in (0, 1), plan.err
+
+
+def test_every_published_model_makes_a_cohort_or_is_refused_with_a_reason(shared: Path, here: Path) -> None:
+    declared_shapes = 0
+    for path in sorted((shared / "models").glob("*/*.json")):
+        arguments = ("--trace", "log.csv", "--model", str(path), "--parameters", "8e9", "--force")
+        run = init("my-chat", *arguments)
+        if run.exit_code == 0:
+            values = {row.path: row.value for row in load_cohort(here / "my-chat").inputs}
+            read = read_model_cache(path).shape
+            plain = [values.get(f"model.{name}") for name in ("layers", "kv_heads", "head_dim")]
+            assert (cache_shape(str(values["model.cache"])) if None in plain else plain_shape(*map(int, plain))) == read
+            declared_shapes += 1
+        else:
+            assert run.exit_code == 2, path.name
+            assert "expected" in run.stderr, path.name
+    assert declared_shapes > 80
+
+
+def test_weights_that_cannot_be_counted_are_asked_for(here: Path) -> None:
+    model = LLAMA | {"model_type": "deepseek_v3", "kv_lora_rank": 512, "qk_rope_head_dim": 64}
+    (here / "config.json").write_text(json.dumps(model))
     run = init("my-chat", "--trace", "log.csv", "--model", "config.json")
     assert run.exit_code == 2
-    assert f"config.json:1:1: its KV cache is {shape}, not 2 x layers x KV heads x head dimension" in run.stderr
-    assert "--layers, --kv-heads and --head-dim" in run.stderr
+    assert (
+        "config.json:1:1: its weights cannot be counted from the file; expected --parameters (hint: as in" in run.stderr
+    )
     assert not (here / "my-chat").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "said"),
+    [
+        ({"model_type": "t5", "is_encoder_decoder": True, "num_layers": 12, "num_heads": 12, "d_kv": 64, "d_model": 768}
+         | {"num_decoder_layers": 12}, "bf16", "its layers attend to an encoder or an image, which is not planned"),
+        (LLAMA, "fp8_ds_mla", "it has no latent, of which fp8_ds_mla is a layout"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_planned_is_refused(model: dict[str, Any], dtype: str, said: str, here: Path) -> None:
+    (here / "config.json").write_text(json.dumps(model))
+    run = init("my-chat", "--trace", "log.csv", "--model", "config.json", "--kv-dtype", dtype)
+    assert run.exit_code == 2
+    assert said in run.stderr
+
+
+def test_ranks_of_a_worker_of_several_gpus_are_declared(here: Path) -> None:
+    assert init("my-chat", "--trace", "log.csv", *BY_HAND, "--parameters", "70e9").exit_code == 0
+    assert declared("my-chat")["model"]["tensor_parallel"] == declared("my-chat")["inventory"]["gpus_per_worker"] == 4
 
 
 def test_layers_that_share_a_cache_are_declared_once(here: Path) -> None:

@@ -14,9 +14,9 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from pipelines.oracle.inputs import NOT_DECLARED, ROWS
+from pipelines.oracle.inputs import ROWS
 from pipelines.oracle.recomputing import operating_parts, scenarios_of
-from pipelines.oracle.structure import PART_KINDS
+from pipelines.oracle.structure import NOT_DECLARED, PART_KINDS
 from pipelines.oracle.topologies import PARTS
 from tests.oracle import forging as forge
 from tests.oracle.forging import Receipt

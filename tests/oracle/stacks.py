@@ -61,6 +61,7 @@ HYBRID: Values = _NO_SHAPE | {
     "model.cache": ("full:12x4x256+256 window:4x4x128+128@512 window:2x4x128+128@64 state:36x32x16384+24576",),
     "model.kv_dtype": ("fp8",),
     "model.tensor_parallel": (2,),
+    "model.block_tokens": (1,),
     "inventory.gpus": (6,),
     "inventory.gpus_per_worker": (2,),
     "service.first_token_source": ("prefill",),

@@ -74,6 +74,8 @@ FORGED: dict[str, tuple[str, dict[str, Any], str]] = {
     "half a region": ("hybrid", {"network.regions_per_block": 1.5}, "inputs[network.regions_per_block].value"),
     "a bandwidth above the line": (
         "windows", {"network.effective_bandwidth": 6e10}, "inputs[network.effective_bandwidth].value"),
+    "a bandwidth above the line at its high end": (
+        "windows", {"network.effective_bandwidth": (2e10, 6e10)}, "inputs[network.effective_bandwidth].high"),
     "neither a bandwidth nor a curve": ("windows", {"network.effective_bandwidth": None},
                                         "inputs[network.effective_bandwidth]"),
     "a curve with some of the overheads": (
@@ -120,6 +122,12 @@ def test_descriptors_beside_a_curve_alone(path: str) -> None:
     at = [row["path"] for row in table].index("network.router_handover") + 1
     surplus = next(row for row in table_of("hybrid", {}) if row["path"] == path)
     assert "inputs" in faults([*table[:at], surplus, *table[at:]])
+
+
+def test_descriptors_of_blocks_that_nobody_declared() -> None:
+    for path in ("network.seconds_per_descriptor", "network.regions_per_block"):
+        found = faults(table_of("plain", {path: 1}))
+        assert ("inputs[model.block_tokens].note" in found) == path.endswith("descriptor")
 
 
 def test_a_line_rate_may_be_declared_beside_a_curve() -> None:
