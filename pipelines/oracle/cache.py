@@ -21,7 +21,7 @@ GROWING = ("full", "latent", "index")
 KINDS = ("full", "window", "latent", "index", "state")
 _ONE_HEAD = ("latent", "index")
 _LAYERS = re.compile(
-    rf"({'|'.join(KINDS)}):([1-9][0-9]{{0,14}})x([1-9][0-9]{{0,14}})x([1-9][0-9]{{0,14}})\+(0|[1-9][0-9]{{0,14}})"
+    rf"({'|'.join(KINDS)}):([1-9][0-9]{{0,14}})x([1-9][0-9]{{0,14}})x(0|[1-9][0-9]{{0,14}})\+(0|[1-9][0-9]{{0,14}})"
     r"(?:@([1-9][0-9]{0,14}))?"
 )
 
@@ -39,8 +39,10 @@ class Layers:
 
     @property
     def possible(self) -> bool:
-        """Whether a model may have such layers: windows alone have tokens, and what is no head has one."""
-        return (self.tokens is not None) == (self.kind == "window") and (self.heads == 1 or self.kind not in _ONE_HEAD)
+        """Whether a model may have such layers: windows alone have tokens, what is no head has one, all keep something."""
+        keeps = self.first + self.second > 0 if self.kind == "state" else self.first > 0
+        one = self.heads == 1 or self.kind not in _ONE_HEAD
+        return keeps and one and (self.tokens is not None) == (self.kind == "window")
 
 
 def parse_cache(text: str) -> tuple[Layers, ...] | None:

@@ -169,7 +169,7 @@ _KV_LAYERS = record(
         "kind": one_of(*KINDS),
         "layers": count(1),
         "heads": count(1),
-        "first": count(1),
+        "first": count(0),
         "second": count(0),
         "tokens": nullable(count(1)),
         "bytes_per_layer": number(0),

@@ -46,6 +46,8 @@ def cache(text: str, dtype: str = "bf16", ranks: int = 1, factor: float = 1.0) -
         " full:18x8x64+64",
         "full:18x8x64+64,window:18x8x64+64@128",
         "FULL:18x8x64+64",
+        "state:36x32x0+0",
+        "latent:61x1x0+64",
         "full:٢x8x64+64",
     ],
 )
@@ -83,6 +85,9 @@ def test_bytes_of_one_head(layers: Layers, dtype: str, size: float) -> None:
         (Layers("full", 32, 8, 128, 128), 3, 9 * 512),
         (Layers("latent", 61, 1, 512, 64), 8, 8 * 1152),
         (STATE, 1, 32 * 65536 + 2 * 24576),
+        # states of a convolution alone, and of a recurrence alone
+        (Layers("state", 10, 1, 0, 2048), 4, 4 * 2 * 2048),
+        (Layers("state", 10, 4, 100, 0), 4, 4 * 400),
         (STATE, 4, 4 * (8 * 65536 + 2 * 6144)),
         # each of 64 ranks has one head, and a 32nd of the convolution
         (STATE, 64, 64 * (65536 + 2 * 768)),
@@ -90,6 +95,10 @@ def test_bytes_of_one_head(layers: Layers, dtype: str, size: float) -> None:
 )
 def test_bytes_of_one_layer_on_all_ranks(layers: Layers, ranks: int, size: int) -> None:
     assert layer_bytes(layers, "bf16", ranks) == size
+
+
+def test_a_state_may_be_of_a_convolution_alone() -> None:
+    assert cache("state:10x4x0+2048 state:2x4x100+0", ranks=2).state_bytes == 10 * 2 * 2 * 1024 + 2 * 1600
 
 
 def test_half_of_the_layers_with_a_window() -> None:
