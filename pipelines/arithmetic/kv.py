@@ -27,8 +27,9 @@ PACKED_SCALE_BYTES, PACKED_SCALE_ELEMENTS, PACKED_POSITION_BYTES = 4, 128, 2
 KV_DTYPES = (*ELEMENT_BYTES, PACKED_LATENT)
 
 FORMULA = (
-    "bytes of a sequence = layout_factor x (growth x tokens + sum over windows of bytes_per_token x min(tokens, window_tokens) + state);"
-    " bytes of one layer = tensor_parallel x ceil(heads / tensor_parallel) x (first + second) x element bytes"
+    "bytes of a sequence = growth x tokens + sum over windows of bytes_per_token x min(tokens, window_tokens) + state, each of them"
+    " layout_factor x layers x bytes_per_layer; bytes_per_layer = tensor_parallel x ceil(heads / tensor_parallel) x bytes of one head,"
+    " (first + second) x element bytes for keys and values (docs/arithmetic.md, section 2, has the other kinds)"
 )
 
 RECURRENT_BYTES, CONVOLUTION_BYTES = 4, 2

@@ -1,9 +1,11 @@
 """The transfer budget of one disaggregated scenario: what is used of it, and what would use it exactly (docs/arithmetic.md, section 8)."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import sqrt
-from typing import Any
+from itertools import pairwise
+from math import inf, nextafter, sqrt
+from typing import Any, TypeVar
 
 import polars as pl
 
@@ -20,9 +22,6 @@ LARGEST_BYTES = 1e18
 LOWEST_BANDWIDTH, HIGHEST_BANDWIDTH = 1.0, 1e18
 LONGEST_PROMPT = 2**31 - 1
 """How far a figure that would use the envelope exactly is looked for."""
-
-_HALVINGS = 200
-"""More than a double has bits: the interval is closed before."""
 
 Json = dict[str, Any]
 
@@ -47,9 +46,15 @@ class _Envelope:
             taken, payload = self.moved.model.of_bytes(size, own.descriptors)
             return self.wait_s + taken - min(self.moved.overlap * payload, own.execution_s) <= self.seconds
 
-        if not fits(0.0) or fits(LARGEST_BYTES):
-            return None
-        return _largest(fits, 0.0, LARGEST_BYTES, lambda low, high: (low + high) / 2)
+        return _last(fits, [0.0, *self._range_ends(), LARGEST_BYTES], _between)
+
+    def _range_ends(self) -> list[float]:
+        """Where T may jump: around both ends of a curve that a bandwidth continues."""
+        curve = self.moved.model.curve
+        if curve is None or self.moved.model.affine is None:
+            return []
+        first, last = curve.points[0][0], curve.points[-1][0]
+        return [nextafter(first, 0.0), first, last, nextafter(last, inf)]
 
     def bandwidth_at(self, bucket: str) -> float | None:
         """Smallest effective bandwidth of one link (bytes/s) at which a bucket's transfers fit, waits included."""
@@ -67,7 +72,7 @@ class _Envelope:
 
         if exceeds(HIGHEST_BANDWIDTH) or not exceeds(LOWEST_BANDWIDTH):
             return None
-        return _largest(exceeds, LOWEST_BANDWIDTH, HIGHEST_BANDWIDTH, lambda low, high: sqrt(low) * sqrt(high))
+        return _crossing(exceeds, LOWEST_BANDWIDTH, HIGHEST_BANDWIDTH, _between_powers)
 
     def prompt_at(self) -> int | None:
         """A length of an uncached prompt that fits while one token more does not; 0 where none fits, None where any does."""
@@ -79,13 +84,18 @@ class _Envelope:
             assert isinstance(alone, float)
             return self.wait_s + moved.seconds - min(self.moved.overlap * moved.payload_s, alone) <= self.seconds
 
-        if not fits(1) or fits(LONGEST_PROMPT):
-            return 0 if not fits(1) else None
-        low, high = 1, LONGEST_PROMPT
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if fits(middle) else (low, middle)
-        return low
+        longest = _last(fits, self._prompt_edges(), _whole_between)
+        return 0 if longest is None and not fits(LONGEST_PROMPT) else longest
+
+    def _prompt_edges(self) -> list[int]:
+        """One token, the prompts around which T may jump, and the longest looked at."""
+        found = {1, LONGEST_PROMPT}
+        for size in self._range_ends()[1::2]:
+            least = bisect_left(
+                range(LONGEST_PROMPT), size, key=lambda tokens: self.moved.model.of_prompt(tokens).size_bytes
+            )
+            found |= {tokens for tokens in (least - 1, least) if 1 <= tokens <= LONGEST_PROMPT}
+        return sorted(found)
 
     def row(self, bucket: str, reserve: float | None) -> Json:
         """What a bucket uses of the envelope, and what would use all of it."""
@@ -105,16 +115,45 @@ class _Envelope:
         }
 
 
-def _largest(
-    holds: Callable[[float], bool], low: float, high: float, between: Callable[[float, float], float]
-) -> float:
-    """Where ``holds`` ends, between ``low``, at which it holds, and ``high``, at which it does not."""
-    for _ in range(_HALVINGS):
-        middle = between(low, high)
-        if not low < middle < high:
-            break
+Value = TypeVar("Value", float, int)
+
+
+def _last(
+    fits: Callable[[Value], bool], edges: list[Value], between: Callable[[Value, Value], Value | None]
+) -> Value | None:
+    """The last value that fits, among ``edges`` and what lies between: between two of them it changes once at most.
+
+    None where the last edge fits, since nothing beyond is looked at, and where none does.
+    """
+    if fits(edges[-1]):
+        return None
+    for low, high in reversed(list(pairwise(edges))):
+        if fits(low):
+            return _crossing(fits, low, high, between)
+    return None
+
+
+def _crossing(
+    holds: Callable[[Value], bool], low: Value, high: Value, between: Callable[[Value, Value], Value | None]
+) -> Value:
+    """The last value at which it holds, from ``low``, at which it does, to ``high``, at which it does not."""
+    while (middle := between(low, high)) is not None:
         low, high = (middle, high) if holds(middle) else (low, middle)
-    return high
+    return low
+
+
+def _between(low: float, high: float) -> float | None:
+    middle = (low + high) / 2
+    return middle if low < middle < high else None
+
+
+def _between_powers(low: float, high: float) -> float | None:
+    middle = sqrt(low) * sqrt(high)
+    return middle if low < middle < high else None
+
+
+def _whole_between(low: int, high: int) -> int | None:
+    return (low + high) // 2 if high - low > 1 else None
 
 
 def transfer_budget(rows: list[Json], inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame) -> Json:

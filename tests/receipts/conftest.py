@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,9 @@ def good(project: Path) -> Built:
 
 @pytest.fixture(scope="session")
 def built_with(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Built]:
-    """Builds the good cohort with parts of its text replaced."""
+    """Builds the good cohort with parts of its text replaced, and with ``files`` beside it."""
 
-    def build(*edits: Edit) -> Built:
+    def build(*edits: Edit, files: Mapping[str, str] | None = None) -> Built:
         source, directory = project / "tests" / "declarations" / "good", tmp_path_factory.mktemp("cohort")
         text = (source / "cohort.yaml").read_text(encoding="utf-8")
         for old, new in edits:
@@ -54,6 +54,8 @@ def built_with(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Calla
             text = text.replace(old, new)
         (directory / "cohort.yaml").write_text(text, encoding="utf-8")
         (directory / "requests.csv").write_bytes((source / "requests.csv").read_bytes())
+        for name, content in (files or {}).items():
+            (directory / name).write_text(content, encoding="utf-8")
         return built(directory, project / "rules")
 
     return build
@@ -116,3 +118,34 @@ def looped(built_with: Callable[..., Built], project: Path) -> Built:
             "    concurrency: {value: 24, high: 60, provenance: supplied}\n",
         ),
     )
+
+
+CURVE = "bytes,seconds,high_s\n1000000,0.002,0.003\n20000000,0.004,0.0045\n100000000,0.012,0.02\n"
+MEASURED = (
+    (
+        "  layers: 32\n  kv_heads: 8\n  head_dim: 128\n",
+        "  cache:\n"
+        "    - {kind: full, layers: 18, kv_heads: 8, head_dim: 64}\n"
+        "    - {kind: window, layers: 18, kv_heads: 8, head_dim: 64, window_tokens: 128}\n"
+        "    - {kind: state, layers: 4, heads: 8, elements_per_head: 1024, convolution_elements: 512}\n"
+        "  block_tokens: 16\n"
+        "  kv_allocation: by_kind\n",
+    ),
+    ("  effective_bandwidth: {value: 18 GB/s, low: 12 GB/s, provenance: supplied}\n", ""),
+    ("  peak_bandwidth: {value: 25 GB/s, provenance: supplied}\n", ""),
+    ("  registration: {value: 1 ms, high: 2 ms, provenance: supplied}\n", ""),
+    ("  synchronization: {value: 1 ms, provenance: supplied}\n", ""),
+    (
+        "  receiver_visibility: {value: 1 ms, provenance: supplied}\n",
+        "  router_handover: {value: 5 ms, high: 10 ms, provenance: supplied}\n"
+        "  transfer_curve: {file: transfers.csv, provenance: observed, source: transfer benchmark}\n",
+    ),
+    ("  attainment: 0.95\n", "  transfer_reserve: 0.75\n  attainment: 0.95\n"),
+)
+"""Full layers, windows and states, and a curve in place of a bandwidth."""
+
+
+@pytest.fixture(scope="session")
+def measured(built_with: Callable[..., Built]) -> Built:
+    """Three kinds of layers, held by kind in blocks of 16, moved along a curve."""
+    return built_with(*MEASURED, files={"transfers.csv": CURVE})

@@ -58,7 +58,6 @@ class TestForm:
             "ttft_worst",
             "tpot_worst",
             "stall",
-            "transfer_reserve",
             "transfer_envelope",
         ]
         assert good.receipt["matrix"]["columns"][4::2] == [
@@ -80,6 +79,11 @@ class TestForm:
             "passes",
             "chosen",
         ]
+
+    def test_a_gate_on_the_reserve_has_its_column_where_one_is_declared(self, good: Built, measured: Built) -> None:
+        assert "gate_transfer_reserve" not in good.receipt["matrix"]["columns"]
+        columns = measured.receipt["matrix"]["columns"]
+        assert columns.index("gate_transfer_envelope") - columns.index("gate_transfer_reserve") == 2
 
     def test_a_gate_that_does_not_apply_has_no_column(self, one_pool: Built) -> None:
         assert "gate_stall" not in one_pool.receipt["matrix"]["columns"]

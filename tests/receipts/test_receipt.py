@@ -34,7 +34,7 @@ LATENCIES = (
 )
 
 
-@pytest.fixture(params=["good", "hopeless", "one_pool", "paced", "looped"])
+@pytest.fixture(params=["good", "hopeless", "one_pool", "paced", "looped", "measured"])
 def any_built(request: pytest.FixtureRequest) -> Built:
     found: Built = request.getfixturevalue(request.param)
     return found
@@ -187,7 +187,8 @@ class TestContents:
         assert (gates["stall"]["applies"], gates["stall"]["limit"]) == (False, None)
         assert gates["stall"]["limit_source"] == "objectives.stall"
         assert (gates["ttft_worst"]["limit"], gates["ttft_worst"]["limit_source"]) == (0.8, "objectives.ttft")
-        assert gates["transfer_reserve"]["limit_source"] == "declared"
+        assert gates["transfer_reserve"]["limit_source"] == "objectives.transfer_reserve"
+        assert gates["transfer_envelope"]["limit_source"] == "declared"
 
     def test_limits_keep_the_digits_they_were_declared_with(
         self, built_with: Callable[..., Built], tmp_path: Any
@@ -208,15 +209,6 @@ class TestContents:
         limits = {shown["refusal"]["limit"] for _, _, shown in bounds(built.receipt) if shown["refusal"]}
         assert limits == {0.1333333333333333}
         self.test_the_verifier_agrees(built, tmp_path)
-
-    def test_kv_and_transfer_state_their_formulas_and_inputs(self, good: Built, one_pool: Built) -> None:
-        kv, transfer = good.receipt["kv"], good.receipt["transfer"]
-        # 2 x 32 x 8 x 128 x 2 B, and 1.1 times that
-        assert kv["bytes_per_token"] == {"nominal": 131072.0, "conservative": pytest.approx(144179.2)}
-        assert kv["factors"] == {"layers": 32, "kv_heads": 8, "head_dim": 128, "element_bytes": 2, "layout_factor": 1}
-        assert transfer["nominal"] == {"overhead_s": 0.003, "bandwidth_bytes_per_s": 18e9}
-        assert transfer["conservative"] == {"overhead_s": 0.004, "bandwidth_bytes_per_s": 12e9}
-        assert one_pool.receipt["transfer"] is None
 
     def test_service_states_the_prefill_of_each_bucket_in_the_mean_and_the_mean_square(self, paced: Built) -> None:
         """E[S] and E[S²] of d + α·u/r_p, with η = 0.3 or 0.2: α = 0.7 or 0.8."""

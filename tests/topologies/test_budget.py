@@ -11,19 +11,19 @@ import pytest
 
 from pipelines.frames.inputs import InputTable
 from pipelines.topologies.budget import transfer_budget
-from tests.planning import Ranged, inputs_frame_of, matrix_of, workload_of
+from tests.planning import Ranged, in_pairs, inputs_frame_of, matrix_of, workload_of
 from tests.topologies.test_hand_worked_transfers import CURVE, CURVE_ALONE, wait
 from tests.topologies.worked import LONG, SHORT, STEADY, VARIED, close
 
 W = wait(0.015, 0.03)
-SOLVED = pytest.approx
-"""Bytes and bandwidths are found to ten digits."""
-
 Rows = list[dict[str, Any]]
 
 
 def budget_of(
-    requests: pl.DataFrame = STEADY, edges: tuple[int, ...] = (), scenario: str = "disaggregated/p1/d1", **overrides: Any
+    requests: pl.DataFrame = STEADY,
+    edges: tuple[int, ...] = (),
+    scenario: str = "disaggregated/p1/d1",
+    **overrides: Any,
 ) -> dict[str, Any]:
     inputs = inputs_frame_of(compared="disaggregated", **overrides)
     table = InputTable.of(inputs)
@@ -94,6 +94,16 @@ class TestBytesAtTheEnvelope:
         """W + 0.005 + Y - 0.11 = 0.1."""
         assert row(phi=1.0)["bytes_at_envelope"] == close((0.205 - W) * 1e9)
 
+    def test_of_a_bucket_behind_its_own_prefill_and_in_its_own_descriptors(self) -> None:
+        """S(500) = 0.06 s, S(3000) = 0.31 s; 0.01 and 0.06 s of descriptors: W + 0.005 + 0.01 + Y - 0.06 = 0.5, or 0.06 and 0.31.
+
+        100 MB/s: T = 0.065 and 0.365 s, T̄ = 0.125 s, ρ_l = 0.25, E[T²] = (4·0.004225 + 0.133225)/5 = 0.030025 s².
+        """
+        rows: Rows = budget_of(VARIED, (1000,), w=1e8, phi=1.0, per_descriptor=1e-6, ttft_growth=0.5)["rows"][:2]
+        waiting = 0.030025 / 0.125 / 2 * 0.25 / 0.75
+        assert rows[0]["used_s"] == close(waiting + 0.015)  # 0.05 s of payload are behind 0.06 s of prefill
+        assert [one["bytes_at_envelope"] for one in rows] == close([(0.545 - waiting) * 1e8, (0.745 - waiting) * 1e8])
+
     def test_other_traffic_and_links_are_those_of_the_transfer(self) -> None:
         """Two links, a quarter of each: half of 1 GB/s: T = 0.025 s, one channel."""
         found = row(links=2, links_per_transfer=2, competing=0.75)
@@ -106,7 +116,7 @@ class TestBytesAtTheEnvelope:
 
     def test_at_the_end_of_a_curve_that_is_left_for_a_slower_bandwidth(self) -> None:
         """20 MB are measured to take 0.04 s; a byte more would take 0.005 + 20 MB/0.1 GB/s."""
-        assert row(curve=CURVE, w=1e8)["bytes_at_envelope"] == SOLVED(2e7, rel=1e-9)
+        assert row(curve=CURVE, w=1e8)["bytes_at_envelope"] == pytest.approx(2e7, rel=1e-9)
 
     def test_absent_where_not_even_nothing_fits(self) -> None:
         assert row(ttft_growth=0.005)["bytes_at_envelope"] is None
@@ -121,28 +131,28 @@ class TestBandwidthAtTheEnvelope:
     T = (1.2 - math.sqrt(1.44 - 0.4)) / 2
 
     def test_the_wait_is_that_of_the_bandwidth(self) -> None:
-        assert row()["bandwidth_at_envelope_bytes_per_s"] == SOLVED(1e7 / (self.T - 0.005), rel=1e-9)
+        assert row()["bandwidth_at_envelope_bytes_per_s"] == pytest.approx(1e7 / (self.T - 0.005), rel=1e-9)
 
     def test_it_is_that_of_one_link_without_other_traffic(self) -> None:
         """Two links of 0.4 each carry 0.8 of what one would."""
         found = row(links=2, links_per_transfer=2, competing=0.6)
-        assert found["bandwidth_at_envelope_bytes_per_s"] == SOLVED(1e7 / (self.T - 0.005) / 0.8, rel=1e-9)
+        assert found["bandwidth_at_envelope_bytes_per_s"] == pytest.approx(1e7 / (self.T - 0.005) / 0.8, rel=1e-9)
 
     def test_half_of_it_streamed(self) -> None:
         """W + T - (T - 0.005)/2 = 0.1: 0.495·T + 0.0025 = 0.1 - 0.2·T."""
         seconds = 0.0975 / 0.695
         found = row(phi=0.5)["bandwidth_at_envelope_bytes_per_s"]
-        assert found == SOLVED(1e7 / (seconds - 0.005), rel=1e-9)
+        assert found == pytest.approx(1e7 / (seconds - 0.005), rel=1e-9)
 
     def test_the_links_may_be_full_before_the_envelope_is(self) -> None:
         """ρ_l = 0.1 at T = 0.05 s."""
-        assert row(u_l=0.1)["bandwidth_at_envelope_bytes_per_s"] == SOLVED(1e7 / 0.045, rel=1e-9)
+        assert row(u_l=0.1)["bandwidth_at_envelope_bytes_per_s"] == pytest.approx(1e7 / 0.045, rel=1e-9)
 
     def test_links_of_each_decode_worker(self) -> None:
         """ρ_l = 2·T/3 each: T + T²/(3 - 2·T) = 0.1, T² - 3.2·T + 0.3 = 0."""
         found = row(scenario="disaggregated/p1/d3", sharing="per_decode_worker")
         seconds = (3.2 - math.sqrt(3.2**2 - 1.2)) / 2
-        assert found["bandwidth_at_envelope_bytes_per_s"] == SOLVED(1e7 / (seconds - 0.005), rel=1e-9)
+        assert found["bandwidth_at_envelope_bytes_per_s"] == pytest.approx(1e7 / (seconds - 0.005), rel=1e-9)
 
     def test_of_a_bucket_the_wait_is_of_all(self) -> None:
         """The wait of all and the movement of one bucket are 0.5 s at the bandwidth, of lengths 500 and 3000."""
@@ -173,9 +183,8 @@ class TestLargestPrompt:
         assert row(block_tokens=1000)["largest_prompt_tokens"] == 9000
 
     def test_descriptors_grow_with_the_prompt(self) -> None:
-        """20 a token, of 1 us: 30 us a token; (0.095 - W)/0.00003 = 3124.6 at T = 0.035 s."""
-        assert math.floor((0.095 - wait(0.035, 0.07)) / 0.00003) == 3124
-        assert row(per_descriptor=1e-6)["largest_prompt_tokens"] == 3078 + 46
+        """20 a token, of 1 us each: 30 us a token. T = 0.035 s, W = 0.00132 s: (0.095 - W)/0.00003 = 3122.8."""
+        assert row(per_descriptor=1e-6)["largest_prompt_tokens"] == 3122
 
     def test_prefill_of_the_prompt_hides_its_own_transfer(self) -> None:
         """60 MB/s, 1/6 ms a token; hidden are the 0.01 + p/10000 s of prefill: W + 0.005 - 0.01 + p/15000 = 0.2."""
@@ -279,3 +288,23 @@ def test_of_a_closed_loop_each_bound_is_taken_at_its_own_rate() -> None:
     assert rates[0] < rates[1]
     used = [one["used_s"] for one in budget_of(**inputs)["rows"]]
     assert used == pytest.approx([wait(0.015, rate * 0.015) + 0.015 for rate in rates], rel=1e-9)
+
+
+def test_where_a_curve_ends_in_a_jump_the_largest_that_fits_is_meant() -> None:
+    """850 tokens are 8.5 MB, in the middle of a curve from 8 to 9 MB; outside of it, 20 MB/s take 4.5 times the envelope.
+
+    Of 1.9 MB it holds as well, but all of the curve fits: the largest is its end, 9 MB or 900 tokens.
+    """
+    requests = in_pairs(*[(850, 101)] * 5)
+    found = budget_of(requests, curve="8000000:0.001 9000000:0.002", w=2e7)["rows"][0]
+    assert found["envelope_share"] < 0.02
+    assert found["bytes_at_envelope"] == close(9e6)
+    assert found["largest_prompt_tokens"] == 900
+
+
+def test_beyond_a_curve_that_does_not_fit_a_bandwidth_may() -> None:
+    """The curve takes 0.2 s and more, twice the envelope; beyond 20 MB, 5 ms and 1 GB/s leave room for over 90 MB."""
+    found = budget_of(STEADY, curve="10000000:0.2 20000000:0.3", w=1e9)["rows"][0]
+    assert found["envelope_share"] > 1
+    assert found["bytes_at_envelope"] == close((0.1 - found["used_s"] + 0.2 - 0.005) * 1e9)
+    assert found["largest_prompt_tokens"] > 2000

@@ -245,7 +245,9 @@ class TestMomentsAgainstSingleRequests:
 
     def test_so_is_a_curve(self) -> None:
         """10 kB a token: 1 MB is below the range, 5.11 and 5.13 MB lie within it, 15 and 40 MB go on from it."""
-        found = moments(in_pairs(*((p, 2) for p in self.FEW)), curve="2000000:0.004 5120000:0.008 6120000:0.01", **CURVE_ALONE)
+        found = moments(
+            in_pairs(*((p, 2) for p in self.FEW)), curve="2000000:0.004 5120000:0.008 6120000:0.01", **CURVE_ALONE
+        )
         after = [0.008 + (size - 5.12e6) * 2e-9 for size in (5.13e6, 15e6, 40e6)]
         self.exactly(found, [0.004, 0.004 + (5.11e6 - 2e6) * 0.004 / 3.12e6, *after])
 

@@ -25,7 +25,9 @@ SLOWER_LINK = 0.5 * 0.635 / 0.365 * 0.3175
 HELD, HELD_D = 10.5e6, 10.505e6
 # 30 MB are 30/10.505 of them; slots of a worker are a queue whatever their number is
 FEW = 3e7 / HELD_D
-FEW_WAIT = (1 - math.exp(-B_D)) * T_D / 2 + 0.5 * (B_D / FEW) ** (math.sqrt(2 * (FEW + 1)) - 1) / (FEW - B_D) * 101 * T_D
+FEW_WAIT = (1 - math.exp(-B_D)) * T_D / 2 + 0.5 * (B_D / FEW) ** (math.sqrt(2 * (FEW + 1)) - 1) / (
+    FEW - B_D
+) * 101 * T_D
 
 Case = tuple[str, dict[str, Any], str, str, float, float, list[str]]
 

@@ -1,0 +1,147 @@
+"""Cohorts drawn at random: every kind of cache, memory, link and transfer that can be declared, in combinations that nobody wrote."""
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Json = dict[str, Any]
+
+_CACHES: tuple[list[Json] | None, ...] = (
+    None,
+    [
+        {"kind": "full", "layers": 18, "kv_heads": 8, "head_dim": 64},
+        {"kind": "window", "layers": 18, "kv_heads": 8, "head_dim": 64, "window_tokens": 128},
+    ],
+    [
+        {"kind": "latent", "layers": 61, "latent_dim": 512, "rope_dim": 64},
+        {"kind": "index", "layers": 61, "index_dim": 128, "scale_bytes": 4},
+    ],
+    [
+        {"kind": "full", "layers": 15, "kv_heads": 2, "head_dim": 256},
+        {"kind": "state", "layers": 45, "heads": 64, "elements_per_head": 16384, "convolution_elements": 36864},
+    ],
+    [
+        {"kind": "window", "layers": 8, "kv_heads": 10, "head_dim": 256, "window_tokens": 2048},
+        {"kind": "state", "layers": 18, "heads": 1, "elements_per_head": 0, "convolution_elements": 7680},
+    ],
+    [
+        {"kind": "full", "layers": 9, "kv_heads": 3, "head_dim": 128, "value_dim": 64},
+        {"kind": "window", "layers": 9, "kv_heads": 8, "head_dim": 64, "window_tokens": 512},
+        {"kind": "window", "layers": 4, "kv_heads": 1, "head_dim": 64, "window_tokens": 9000},
+    ],
+)
+_AFFINE = (
+    "line_rate",
+    "effective_bandwidth",
+    "peak_bandwidth",
+    "registration",
+    "synchronization",
+    "receiver_visibility",
+    "seconds_per_descriptor",
+    "regions_per_block",
+)
+
+
+def write_random_cohort(seed: int, template: Path, directory: Path) -> Path:
+    """A cohort in ``directory``: the requests and service of the cohort ``template``, the rest as ``seed`` draws it."""
+    draw = random.Random(seed)
+    cohort = yaml.safe_load((template / "cohort.yaml").read_text())
+    directory.mkdir(parents=True)
+    shutil.copy(template / "requests.csv", directory)
+    _model(draw, cohort["model"])
+    _inventory(draw, cohort["inventory"], cohort["model"])
+    _network(draw, cohort["network"], cohort["model"])
+    if draw.random() < 0.4:
+        cohort["network"]["transfer_curve"] = {"file": "curve.csv", "provenance": "observed", "source": "a benchmark"}
+        if draw.random() < 0.5:
+            for name in _AFFINE:
+                cohort["network"].pop(name, None)
+    (directory / "curve.csv").write_text(_curve(draw))
+    _traffic(draw, cohort)
+    (directory / "cohort.yaml").write_text(yaml.safe_dump(cohort, sort_keys=False))
+    return directory
+
+
+def _supplied(value: float | str, **ends: float | str) -> Json:
+    return {"value": value, **ends, "provenance": "supplied"}
+
+
+def _model(draw: random.Random, model: Json) -> None:
+    cache = draw.choice(_CACHES)
+    dtypes = ["bf16", "fp8", "fp4", "fp32"]
+    if cache is not None:
+        for name in ("layers", "kv_heads", "head_dim"):
+            del model[name]
+        model["cache"] = cache
+        dtypes += ["fp8_ds_mla"] if any(part["kind"] == "latent" for part in cache) else []
+    model["kv_dtype"] = draw.choice(dtypes)
+    if draw.random() < 0.5:
+        model["layout_factor"] = _supplied(draw.choice([1, 1.1]), high=1.3)
+    if draw.random() < 0.5:
+        model["block_tokens"] = draw.choice([16, 64, 100])
+    if draw.random() < 0.5:
+        model["kv_allocation"] = draw.choice(["uniform", "by_kind"])
+
+
+def _inventory(draw: random.Random, inventory: Json, model: Json) -> None:
+    each = draw.choice([1, 1, 2, 8])
+    inventory |= {"gpus": 6 * each, "gpus_per_worker": each}
+    model["tensor_parallel"] = draw.choice(range(1, each + 1))
+    way = draw.random()
+    if way < 0.25 and model.get("kv_allocation") != "by_kind":
+        del inventory["kv_memory_per_worker"]
+        inventory["kv_tokens_per_worker"] = _supplied(draw.choice([20_000, 78_384, 900_000]), low=15_000)
+    elif way < 0.5:
+        del inventory["kv_memory_per_worker"]
+        inventory |= {
+            "gpu_memory": _supplied("80 GiB"),
+            "memory_utilization": _supplied(0.9, low=0.85),
+            "weights_per_worker": _supplied("16 GB", high="18 GB"),
+            "activations_per_worker": _supplied("3 GB", high="5 GB"),
+        }
+
+
+def _network(draw: random.Random, network: Json, model: Json) -> None:
+    maybe: dict[str, Json | str] = {
+        "link_sharing": draw.choice(["shared", "per_prefill_worker", "per_decode_worker"]),
+        "competing_traffic": _supplied(0.1, high=0.3),
+        "router_handover": _supplied("5 ms", high="20 ms"),
+        "relayout_factor": _supplied(1.2, high=1.5),
+        "prefix_at_destination": _supplied(0.5, low=0.2),
+        "overlap": _supplied(draw.choice([0.3, 0.9, 1.0]), low=0.1),
+    }
+    network |= {name: value for name, value in maybe.items() if draw.random() < 0.4}
+    if draw.random() < 0.4:
+        network |= {"links": _supplied(8), "links_per_transfer": _supplied(draw.choice([2, 3, 8]))}
+    if draw.random() < 0.4 and "block_tokens" in model:
+        network["seconds_per_descriptor"] = _supplied("1 us", high="2 us")
+        network["regions_per_block"] = _supplied(draw.choice([1, 2]), high=4)
+
+
+def _curve(draw: random.Random) -> str:
+    """Measured transfers that no link of the template is too slow for."""
+    with_upper = draw.random() < 0.5
+    lines = ["bytes,seconds" + (",high_s" if with_upper else "")]
+    size, seconds = draw.choice([10**5, 10**7]), 0.005
+    for _ in range(draw.choice([2, 5, 8])):
+        lines.append(f"{size},{seconds:.7f}" + (f",{seconds * 1.2:.7f}" if with_upper else ""))
+        size *= draw.choice([2, 4, 16])
+        seconds = max(seconds * draw.choice([1.0, 1.9, 3.5]), size / 3e9)
+    return "\n".join(lines) + "\n"
+
+
+def _traffic(draw: random.Random, cohort: Json) -> None:
+    service = cohort["service"]
+    service["first_token_source"] = draw.choice(["decode", "prefill"])
+    service["dispatch"] = draw.choice(["least_loaded", "round_robin"])
+    if draw.random() < 0.3:
+        service["prefill"]["prefix_hit_ratio"] = _supplied(0.4, low=0.2)
+    if draw.random() < 0.25:
+        cohort["requests"]["arrivals"] = {"concurrency": _supplied(draw.choice([4, 64]), high=80)}
+    elif draw.random() < 0.3:
+        cohort["requests"]["arrivals"] = {"rate": _supplied("3/s", high="4/s"), "scv": _supplied(2, high=4)}
+    if draw.random() < 0.2:
+        cohort["objectives"]["ttft_growth"] = "600 ms"
