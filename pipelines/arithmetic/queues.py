@@ -54,7 +54,9 @@ def own_queue_wait(ca2: Number, cs2: pl.Expr, rho: pl.Expr, servers: pl.Expr, s_
     return Wait(rho, (ca2 / servers + cs2) / 2 * rho / (1 - rho) * s_mean)
 
 
-def pool_wait(dispatch: str, ca2: Number, cs2: pl.Expr, rho: pl.Expr, servers: pl.Expr, s_mean: pl.Expr) -> Wait[pl.Expr]:
+def pool_wait(
+    dispatch: str, ca2: Number, cs2: pl.Expr, rho: pl.Expr, servers: pl.Expr, s_mean: pl.Expr
+) -> Wait[pl.Expr]:
     """The wait that ``service.dispatch`` gives: :func:`own_queue_wait` if round_robin, :func:`shared_queue_wait` if least_loaded."""
     if dispatch == ROUND_ROBIN:
         return own_queue_wait(ca2, cs2, rho, servers, s_mean)

@@ -298,7 +298,11 @@ def test_plans_of_one_name_with_different_rules_do_not_mix(phaseledger: Command,
 def test_a_cohort_without_a_network_plans_its_single_pool(phaseledger: Command, project: Path, tmp_path: Path) -> None:
     shutil.copytree(project / "cohorts" / "moderate-chat", tmp_path / "cohort")
     cohort = tmp_path / "cohort" / "cohort.yaml"
-    text = cohort.read_text().replace("  disaggregated: {}\n", "").replace("  ttft_growth: 60 ms\n  transfer_reserve: 0.75\n", "")
+    text = (
+        cohort.read_text()
+        .replace("  disaggregated: {}\n", "")
+        .replace("  ttft_growth: 60 ms\n  transfer_reserve: 0.75\n", "")
+    )
     start, end = text.index("network:"), text.index("objectives:")
     cohort.write_text(text[:start] + text[end:])
     run = phaseledger("plan", tmp_path / "cohort", "--out", tmp_path / "out")
