@@ -131,14 +131,25 @@ def link_queues(of: Parameters, n_p: float, n_d: float) -> float:
     return {"shared": 1.0, "per_prefill_worker": n_p, "per_decode_worker": n_d}[of.link_sharing]
 
 
+def link_time(of: Parameters, movement: Movement) -> float:
+    """`T_l = T̄ - h_x`: how long a transfer keeps a link busy (s)."""
+    return movement.mean_s - of.handover_s
+
+
+def link_scv(of: Parameters, movement: Movement) -> float:
+    """`c_l² = cT²·(T̄/T_l)²`; 0 if `T_l = 0`."""
+    busy = link_time(of, movement)
+    return movement.scv * (movement.mean_s / busy) ** 2 if busy > 0 else 0.0
+
+
 def link_load(of: Parameters, traffic: Traffic, movement: Movement, queues: float) -> float:
-    """`ρ_l = Λ·T̄/(n_q·n_c)`."""
-    return traffic.rate_rps * movement.mean_s / (queues * channels(of))
+    """`ρ_l = Λ·T_l/(n_q·n_c)`."""
+    return traffic.rate_rps * link_time(of, movement) / (queues * channels(of))
 
 
 def link_wait(of: Parameters, movement: Movement, load: float) -> Wait:
     """`W_l`: the wait for a channel of one queue's links, with Poisson arrivals."""
-    return shared_queue(1.0, movement.scv, load, channels(of), movement.mean_s)
+    return shared_queue(1.0, link_scv(of, movement), load, channels(of), link_time(of, movement))
 
 
 def visible_s(of: Parameters, transfer: Transfer, prefill_s: float) -> float:

@@ -64,10 +64,10 @@ class _Envelope:
 
         def exceeds(bandwidth: float) -> bool:
             moved = self.moved.at_bandwidth(share * bandwidth)
-            load = self.rate * moved.mean_s / (self.link_queues * moved.channels)
+            load = self.rate * moved.link_s / (self.link_queues * moved.channels)
             if load >= min(self.link_ceiling, 1.0):
                 return True
-            wait = queues.shared_queue_wait(1.0, moved.scv, load, float(moved.channels), moved.mean_s).mean_s
+            wait = queues.shared_queue_wait(1.0, moved.link_scv, load, float(moved.channels), moved.link_s).mean_s
             return wait + moved.of_bucket(bucket).movement_s > self.seconds
 
         if exceeds(HIGHEST_BANDWIDTH) or not exceeds(LOWEST_BANDWIDTH):

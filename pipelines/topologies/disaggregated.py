@@ -36,12 +36,13 @@ LINK_QUEUES = {
 
 
 def transfer_constants(moved: Transfers) -> dict[str, float]:
-    """The transfers under one bound as columns: ``transfer_mean_s`` (T̄), ``transfer_scv``, ``transfer_token_seconds`` (E[p·T]), the
+    """The transfers under one bound as columns: ``transfer_mean_s`` (T̄), ``link_s``, ``link_scv``, ``transfer_token_seconds`` (E[p·T]), the
     longest one with its payload, ``phi`` and ``channels``.
     """
     return {
         "transfer_mean_s": moved.mean_s,
-        "transfer_scv": moved.scv,
+        "link_s": moved.link_s,
+        "link_scv": moved.link_scv,
         "transfer_token_seconds": moved.token_seconds,
         "longest_s": moved.longest.seconds,
         "longest_payload_s": moved.longest.payload_s,
@@ -61,9 +62,9 @@ def movement_s(span: Span) -> pl.Expr:
 
 def _with_transfers(frame: pl.DataFrame, setting: Setting) -> pl.DataFrame:
     """Add ``load_link``, ``transfer_wait_s`` and ``link_probability``."""
-    channels = pl.col("channels")
-    frame = frame.with_columns(load_link=RATE * _TRANSFER_S / (LINK_QUEUES[setting.link_sharing] * channels))
-    link = queues.shared_queue_wait(1.0, pl.col("transfer_scv"), pl.col("load_link"), channels, _TRANSFER_S)
+    channels, busy = pl.col("channels"), pl.col("link_s")
+    frame = frame.with_columns(load_link=RATE * busy / (LINK_QUEUES[setting.link_sharing] * channels))
+    link = queues.shared_queue_wait(1.0, pl.col("link_scv"), pl.col("load_link"), channels, busy)
     return frame.with_columns(transfer_wait_s=link.mean_s, link_probability=link.probability)
 
 

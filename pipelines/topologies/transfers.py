@@ -71,9 +71,16 @@ class Transfers:
         return self._mean(lambda one: one.prompt_tokens * one.moved.seconds + one.moved.slope * one.covariance)
 
     @property
-    def scv(self) -> float:
-        """cT²."""
-        return max(0.0, self.second_moment / self.mean_s**2 - 1) if self.mean_s > 0 else 0.0
+    def link_s(self) -> float:
+        """T_l: seconds for which a transfer keeps a link busy, on average. The router's hand-over does not."""
+        return self.mean_s - self.model.handover_s
+
+    @property
+    def link_scv(self) -> float:
+        """c_l², the squared coefficient of variation of that time."""
+        if self.link_s <= 0:
+            return 0.0
+        return max(0.0, self.second_moment / self.mean_s**2 - 1) * (self.mean_s / self.link_s) ** 2
 
     @property
     def bytes_mean(self) -> float:
