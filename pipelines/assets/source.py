@@ -13,6 +13,10 @@ COHORT_PARTITIONS = dg.StaticPartitionsDefinition(list(known_cohorts()))
 """One partition per known cohort, keyed by its name. Static: a dynamic definition costs a query per event and triples a small plan."""
 
 
+_READ_WITH: dict[Path, tuple[Path, ...]] = {}
+"""By place of a cohort, the files that it was last read with."""
+
+
 @lru_cache(maxsize=4)
 def _cohort_as_of(path: Path, _state: tuple[tuple[str, int, int], ...]) -> Cohort:
     return load_cohort(path)
@@ -46,7 +50,10 @@ class PlanSource(dg.ConfigurableResource):  # type: ignore[type-arg]
         """The declared cohort of a partition; raises DeclarationProblems."""
         known = known_cohorts()
         place = cohort_path(self.cohort) if self.cohort else known.get(partition_key, cohort_path(partition_key))
-        return _cohort_as_of(place, _state(place, "cohort.yaml"))
+        beside = tuple(state for file in _READ_WITH.get(place, ()) for state in _state(file, ""))
+        cohort = _cohort_as_of(place, (*_state(place, "cohort.yaml"), *beside))
+        _READ_WITH[place] = cohort.read_with
+        return cohort
 
     def load_rules(self) -> Rules:
         """The declared rules; raises DeclarationProblems."""

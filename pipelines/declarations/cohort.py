@@ -34,6 +34,7 @@ from pipelines.declarations.worker_relations import worker_problems
 
 EXPECTED = "a cohort (kind: Cohort)"
 DEFAULT_NOTE = "not declared: default"
+_READ_WITH = ("model.config", CURVE_FILE)
 OF_DESCRIPTORS = ("network.seconds_per_descriptor", "network.regions_per_block")
 """Mean nothing without a bandwidth: a measured curve includes them."""
 
@@ -111,6 +112,7 @@ def _cohort(document: Document, readings: Readings, of_requests: RequestNumbers,
         bucket_edges_tokens=bucket_edges(document),
         inputs=tuple(_inputs(document, readings, directory)),
         file=file,
+        read_with=tuple(directory / str(document.get(path)) for path in _READ_WITH if document.has(path)),
     )
 
 

@@ -131,6 +131,8 @@ class Cohort:
     bucket_edges_tokens: tuple[int, ...] | ChosenEdges
     inputs: tuple[Input, ...]
     file: Path | None = None
+    read_with: tuple[Path, ...] = ()
+    """Files beside the log that inputs were read from: a model's config.json, a table of transfers."""
 
     @property
     def kind(self) -> ArrivalKind:
