@@ -60,16 +60,28 @@ def reserved_bytes(cache: CacheBytes, tokens: int, encoder_tokens: int = 0, bloc
     return cache.allocated * in_blocks(tokens, block_tokens) + cache.state + encoded
 
 
-def tokens_that_fit(cache: CacheBytes, memory: int, block_tokens: int = 1) -> int | None:
-    """Tokens of all sequences together in ``memory`` bytes, in whole blocks; None where no layer keeps anything per token.
+def once_bytes(cache: CacheBytes, asked: Asked) -> Fraction:
+    """Bytes that a sequence takes however many tokens it has: its state, and the encoder positions that it attends to."""
+    return cache.state + cache.cross * in_blocks(asked.encoder_tokens, asked.block_tokens)
 
-    >>> from pipelines.declarations.cache import plain_shape
-    >>> tokens_that_fit(cache_bytes(plain_shape(32, 8, 128), "bf16"), 2**30)
+
+def tokens_that_fit(cache: CacheBytes, asked: Asked) -> int | None:
+    """Tokens in the asked memory, in whole blocks; None where no memory was asked for, or no layer keeps anything per token.
+
+    Of all sequences together where nothing but tokens takes memory; else of a single sequence, in what :func:`once_bytes` leaves.
+
+    >>> from pipelines.declarations.cache import cache_shape
+    >>> tokens_that_fit(cache_bytes(cache_shape("full:32x8x128+128"), "bf16"), Asked(memory=2**30))
     8192
+    >>> tokens_that_fit(
+    ...     cache_bytes(cache_shape("full:1x1x4+4 state:1x1x20+10"), "bf16"), Asked(memory=260)
+    ... )  # (260 - 100) / 16
+    10
     """
-    if not cache.allocated:
+    if asked.memory is None or not cache.allocated:
         return None
-    return int(memory // (cache.allocated * block_tokens)) * block_tokens
+    left = max(asked.memory - once_bytes(cache, asked), Fraction(0))
+    return int(left // (cache.allocated * asked.block_tokens)) * asked.block_tokens
 
 
 def sequences_that_fit(cache: CacheBytes, asked: Asked) -> int | None:
@@ -112,6 +124,6 @@ def report(shape: CacheShape, kv_dtype: str, tensor_parallel: int, asked: Asked)
         figures(cache_bytes(shape, kv_dtype), asked),
         figures(rank_cache_bytes(shape, kv_dtype, tensor_parallel), asked),
         figures(ranks, asked),
-        None if asked.memory is None else tokens_that_fit(ranks, asked.memory, asked.block_tokens),
+        tokens_that_fit(ranks, asked),
         sequences_that_fit(ranks, asked),
     )

@@ -3,7 +3,7 @@
 import os
 import re
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,6 +46,14 @@ def _parameters(_: click.Context, __: click.Parameter, value: float | None) -> i
     return int(value)
 
 
+@dataclass(frozen=True)
+class Weights:
+    """All weights of a model, and those that one token passes through, where somebody said."""
+
+    total: int | None
+    active: int | None
+
+
 @click.command(epilog=EPILOG)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
@@ -73,6 +81,12 @@ def _parameters(_: click.Context, __: click.Parameter, value: float | None) -> i
     type=float,
     callback=_parameters,
     help="Weights of the model, as in 8e9.  [default: counted from CONFIG.json]",
+)
+@click.option(
+    "--active-parameters",
+    type=float,
+    callback=_parameters,
+    help="Weights that one token passes through: fewer than all in a mixture of experts.  [default: counted from CONFIG.json]",
 )
 @click.option(
     "--copy",
@@ -105,7 +119,7 @@ def init(
     Exit code 0: written. 2: bad input; nothing was written.
     """
     by_hand = {part: options.pop(part) for part in ("layers", "kv_heads", "head_dim")}
-    kv_dtype, parameters = options.pop("kv_dtype"), options.pop("parameters")
+    kv_dtype, counted = options.pop("kv_dtype"), Weights(options.pop("parameters"), options.pop("active_parameters"))
     arguments = reading_arguments(options)
     if model is None and None in by_hand.values():
         raise click.UsageError(
@@ -115,7 +129,8 @@ def init(
         raise click.UsageError("--layers, --kv-heads and --head-dim go together; expected all of them or none")
     with interruptible(), problems_reported("text"):
         _check_directory(directory, force=force)
-        shape = _shape(model, by_hand, kv_dtype, parameters)
+        _check_weights(counted)
+        shape = _shape(model, by_hand, kv_dtype, counted)
         stock = _inventory(shape, gpus)
         name = name or _named_after(directory)
         warnings = _write(directory, trace_file, name, shape, stock, arguments, force=force, copied=copied)
@@ -140,17 +155,25 @@ def _check_directory(directory: Path, *, force: bool) -> None:
         raise DeclarationProblems([Problem(str(target), 1, 1, "", found, hint)])
 
 
-def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, parameters: int | None) -> "Shape":
+def _check_weights(counted: Weights) -> None:
+    from pipelines.declarations.problems import DeclarationProblems, Problem
+
+    if counted.active is not None and (counted.total is None or counted.active > counted.total):
+        found = "more than all weights" if counted.total is not None else "given without --parameters"
+        message = f"{found}; expected those of --parameters that one token passes through"
+        raise DeclarationProblems([Problem("--active-parameters", 1, 1, "", message, None)])
+
+
+def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, counted: Weights) -> "Shape":
     from pipelines.cli.init_template import ASSUMED_PARAMETERS, Shape
     from pipelines.declarations.cache import plain_shape
     from pipelines.declarations.model_configs import read_model_cache
 
     declared = {part: count for part, count in by_hand.items() if count is not None}
-    given = (
-        f"--parameters {parameters / 1e9:.3g}e9"
-        if parameters
-        else f"nobody said: {ASSUMED_PARAMETERS / 1e9:.0f}e9 assumed"
-    )
+    given = f"nobody said: {ASSUMED_PARAMETERS / 1e9:.0f}e9 assumed"
+    if counted.total:
+        given = f"--parameters {counted.total / 1e9:.3g}e9"
+        given += f", --active-parameters {counted.active / 1e9:.3g}e9" if counted.active else ""
     name = "model" if model is None else model.parent.name if model.name == "config.json" else model.stem
     name = name.removesuffix("_config") or "model"
     if declared:
@@ -158,19 +181,19 @@ def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, pa
             "as given on the command line; make it observed, with a source, once it is checked against the served model"
         )
         cache = plain_shape(*declared.values())
-        return Shape(name, cache, kv_dtype=kv_dtype, note=note, parameters=parameters, parameters_from=given)
+        return Shape(name, cache, kv_dtype, note, None, counted.total, counted.active, given)
     assert model is not None
     read = read_model_cache(model)
-    _check_planned(model, read, kv_dtype, parameters)
+    _check_planned(model, read, kv_dtype, counted)
     read_from = "; ".join(", ".join(dict.fromkeys(factor.read_from for factor in part.factors)) for part in read.parts)
     note = f"read from {model.name}: {read_from}; observed, with the file as source, if it is that of the served model"
     for extra in read.notes:
         note += f"; {extra}"
-    total = parameters or read.parameters
-    active = parameters if parameters and read.parameters is None else read.active_parameters
-    if parameters and read.parameters and read.active_parameters:
-        active = int(parameters * read.active_parameters / read.parameters)
-    source = given if parameters or read.parameters is None else f"counted from {model.name}"
+    total = counted.total or read.parameters
+    active = counted.active or counted.total or read.active_parameters
+    if counted.active is None and counted.total and read.parameters and read.active_parameters:
+        active = int(counted.total * read.active_parameters / read.parameters)
+    source = given if counted.total or read.parameters is None else f"counted from {model.name}"
     return Shape(
         name=name,
         cache=read.shape,
@@ -184,7 +207,7 @@ def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, pa
     )
 
 
-def _check_planned(model: Path, read: "ModelCache", kv_dtype: str, parameters: int | None) -> None:
+def _check_planned(model: Path, read: "ModelCache", kv_dtype: str, counted: Weights) -> None:
     """A problem where a cohort could not be planned with the model, or an assumption about its size would be wild."""
     from pipelines.declarations.model import PACKED_LATENT
     from pipelines.declarations.problems import DeclarationProblems, Problem
@@ -195,9 +218,14 @@ def _check_planned(model: Path, read: "ModelCache", kv_dtype: str, parameters: i
         hint = "phaseledger kv shows what it keeps"
     elif kv_dtype == PACKED_LATENT and not any(part.kind == "latent" for part in read.shape):
         found = f"it has no latent, of which {PACKED_LATENT} is a layout; expected another --kv-dtype"
-    elif parameters is None and read.parameters is None and not _is_plain(read.shape):
-        found = "its weights cannot be counted from the file; expected --parameters"
-        hint = "as in --parameters 671e9: all weights, with every expert"
+    elif read.parameters is None and counted.total is None and not _is_plain(read.shape):
+        found = "its weights are not counted, since its layers are not all alike; expected --parameters"
+        hint = "as in --parameters 671e9 --active-parameters 37e9: all weights, and those that one token passes through"
+    elif read.parameters is None and counted.active is None and read.has_experts:
+        found = (
+            "it has experts, and how many weights a token passes through is not counted; expected --active-parameters"
+        )
+        hint = "as in --parameters 671e9 --active-parameters 37e9"
     if found:
         raise DeclarationProblems([Problem(str(model), 1, 1, "", found, hint)])
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.arithmetic.kv import cache_bytes
+from pipelines.arithmetic.kv import rank_cache_bytes
 from pipelines.declarations.cache import CacheLayers, CacheShape
 
 NS_PER_S = 10**9
@@ -39,10 +39,9 @@ class Shape:
     parameters_from: str = ""
     context_tokens: int | None = None
 
-    @property
-    def growth_bytes_per_token(self) -> float:
-        """What one more token of context adds to the cache, and a decode step to what it reads."""
-        return float(cache_bytes(self.cache, self.kv_dtype).growth)
+    def growth_bytes_of_rank(self, ranks: int) -> float:
+        """What one more token of context adds to the cache of one of ``ranks``, and a decode step to what that reads."""
+        return float(rank_cache_bytes(self.cache, self.kv_dtype, ranks).growth)
 
 
 def plain_counts(cache: CacheShape) -> tuple[int, int, int] | None:
@@ -213,7 +212,8 @@ def _service(shape: Shape, stock: Inventory) -> list[str]:
     active = shape.active_parameters or total
     flops, reading = each * EFFECTIVE_FLOPS, each * EFFECTIVE_BYTES_PER_S
     prefill, step = flops / (2 * active), WEIGHT_BYTES * total / reading
-    per_token = shape.growth_bytes_per_token / reading
+    of_rank = shape.growth_bytes_of_rank(each)
+    per_token = of_rank / EFFECTIVE_BYTES_PER_S
     size = f"{active / 1e9:.3g}e9 parameters per token ({shape.parameters_from})"
     prefill_note = (
         f"ASSUMED: effective operations/s over 2 x parameters: {each} GPU x {EFFECTIVE_FLOPS / 1e12:g}e12/s over 2 x {size}; measure: "
@@ -227,7 +227,7 @@ def _service(shape: Shape, stock: Inventory) -> list[str]:
         f"{EFFECTIVE_BYTES_PER_S / 1e12:g} TB/s; measure: time per output token with a single request"
     )
     context_note = (
-        f"ASSUMED: KV bytes of a token over the same bandwidth: {shape.growth_bytes_per_token:g} B; "
+        f"ASSUMED: KV bytes of a token on one GPU over its memory bandwidth: {of_rank:g} B over {EFFECTIVE_BYTES_PER_S / 1e12:g} TB/s; "
         "measure: growth of the step with the context"
     )
     lines = [
@@ -243,9 +243,16 @@ def _service(shape: Shape, stock: Inventory) -> list[str]:
     attending = sum(layers.layers * layers.first for layers in shape.cache if layers.kind == "full")
     if shape.attention_heads is not None and attending:
         squared = 2 * attending * shape.attention_heads / flops
-        note = "ASSUMED: 2 x layers x attention heads x head_dim over the same operations/s; measure: fit to prefill times of long prompts"
+        note = (
+            "ASSUMED: 2 x layers that attend to everything x attention heads x head_dim over the same operations/s; "
+            "measure: fit to prefill times of long prompts"
+        )
         lines.append(
             f"    seconds_per_token_squared: {_quantity(_rounded(squared), high=_rounded(1.5 * squared), note=note)}"
+        )
+    else:
+        lines.append(
+            "    # seconds_per_token_squared, the cost of attention, is not assumed: measure: fit to prefill times of long prompts"
         )
     ceiling = "ASSUMED: the load above which waits are not trusted"
     return [

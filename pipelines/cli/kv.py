@@ -70,6 +70,7 @@ def kv(
     """Say how many bytes a model's KV cache takes: per token, in windows, per sequence, and as an engine allocates it.
 
     All figures are exact, and of one copy; --tp adds those of one rank and of all ranks, which may hold a head more than once.
+    Beside them are the same bytes in binary units, with ~ where three decimals do not show them exactly.
     A model whose cache cannot be told from CONFIG.json is refused, not guessed.
 
     Exit code 0: said. 2: bad input.

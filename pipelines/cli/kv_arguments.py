@@ -13,6 +13,10 @@ _FORM = "[kind:]LAYERSxHEADSxKEY[+VALUE][@TOKENS]"
 _PART = re.compile(
     r"(?:([a-z]+):)?([0-9]{1,6})x(?:([0-9]{1,6})x)?([0-9]{1,9})(?:\+([0-9]{1,9}))?(?:@([0-9]{1,10}))?", re.ASCII
 )
+_OTHER_SIGN = re.compile(r"(?<=[0-9])[X×✕*](?=[0-9]|$)")
+"""What people write between numbers in place of an x."""
+_GAP = re.compile(r"(?:^|[:x+@])(?=[x+@]|$)")
+"""Where a number is missing in a text of nothing but a kind, numbers and the signs between them."""
 _SPLIT = re.compile(r"[\s,]+")
 _SHARED = ("latent", "index")
 """Kinds of which every layer keeps one for all heads."""
@@ -129,7 +133,7 @@ def _layers(part: str) -> "CacheLayers":
 
     match = _PART.fullmatch(part)
     if match is None:
-        raise ValueError(f"{show(part)} cannot be read; expected {_FORM}, {EXAMPLES}")
+        raise ValueError(f"{show(part)} {_unread(part)}; expected {_FORM}, {EXAMPLES}")
     kind = _kind(match.group(1))
     layers, first = int(match.group(2)), int(match.group(4))
     heads, second, tokens = (None if number is None else int(number) for number in match.group(3, 5, 6))
@@ -145,6 +149,16 @@ def _layers(part: str) -> "CacheLayers":
     if not layers or heads == 0 or not first + second or (not first and kind != "state"):
         raise ValueError(f"{show(part)} has a 0 where something is kept; expected numbers above 0")
     return CacheLayers(kind, layers, heads or 1, first, second, tokens)
+
+
+def _unread(part: str) -> str:
+    """Why a part has not the form of one."""
+    other = _OTHER_SIGN.search(part)
+    if other:
+        return f"has {other.group()} between its numbers, where a lower-case x belongs"
+    if re.fullmatch(r"(?:[a-z]+:)?[0-9x+@]+", part, re.ASCII) and _GAP.search(part.rpartition(":")[2]):
+        return "lacks a number beside an x, + or @"
+    return "cannot be read"
 
 
 def _kind(name: str | None) -> "CacheKind":

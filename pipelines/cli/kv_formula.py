@@ -20,6 +20,8 @@ from pipelines.declarations.model_cache import ReadLayers
 PER = {"state": "sequence", "cross": "encoder position"}
 """What the bytes of a kind of layers are of; all others are of a token."""
 
+INDEX_WIDTH = "engines keep an index in fp8 with its scale, whatever --kv-dtype says"
+
 
 @dataclass(frozen=True)
 class Formula:
@@ -59,7 +61,7 @@ def _text(one: Formula) -> str:
     """The formula of a kind of layers.
 
     >>> from pipelines.declarations.cache import plain_shape
-    >>> print(_text(Formula(ReadLayers(plain_shape(36, 8, 128)[0], "full attention", ()), "bf16")))
+    >>> print(_text(Formula(ReadLayers(plain_shape(36, 8, 128)[0], "keys and values", ()), "bf16")))
     2 (key and value) x 8 heads x 128 x 2 bytes (--kv-dtype bf16) = 4,096 bytes per token and layer; x 36 layers = 147,456
     """
     layers, read = one.part.layers, _read(one.part)
@@ -71,8 +73,8 @@ def _text(one: Formula) -> str:
     if layers.tokens is None:
         return text
     if layers.kind == "window":
-        return f"{text}, of the last {layers.tokens:,} tokens{read['tokens']}"
-    return f"{text}, of {layers.tokens:,} encoder positions{read['tokens']}"
+        return f"{text}, of the last {_counted(layers.tokens, 'token')}{read['tokens']}"
+    return f"{text}, of {_counted(layers.tokens, 'encoder position')}{read['tokens']}"
 
 
 def _read(part: ReadLayers) -> dict[str, str]:
@@ -90,7 +92,7 @@ def _widths(kind: str, kv_dtype: str) -> list[tuple[str, Fraction, str]]:
             ("convolution_bytes", Fraction(CONVOLUTION_BYTES), "16 bits"),
         ]
     if kind == "index":
-        return [("element_bytes", Fraction(1), "8 bits")]
+        return [("element_bytes", Fraction(1), INDEX_WIDTH)]
     if kind == "latent" and kv_dtype == PACKED_LATENT:
         return [
             ("element_bytes", Fraction(1), option),
@@ -134,7 +136,7 @@ def _latent(one: Formula, read: dict[str, str]) -> str:
 
 def _index(one: Formula, read: dict[str, str]) -> str:
     layers = one.part.layers
-    vector = f"index vector of {layers.first:,}{read['first']} x 1 byte"
+    vector = f"index vector of {layers.first:,}{read['first']} x 1 byte ({INDEX_WIDTH})"
     return f"{vector} + {_counted(layers.second, 'byte')} of scale{read['second']}"
 
 

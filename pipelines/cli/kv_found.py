@@ -5,19 +5,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipelines.arithmetic.kv import PACKED_LATENT
-from pipelines.arithmetic.kv_report import Asked, Figures, Report
+from pipelines.arithmetic.kv_report import Asked, Figures, Report, once_bytes
 from pipelines.cli.kv_formula import Formula
-from pipelines.declarations.cache import CacheShape, shape_text
+from pipelines.declarations.cache import CacheKind, CacheShape, shape_text
 from pipelines.declarations.model_cache import Factor, ModelCache, ReadLayers
+from pipelines.declarations.model_configs.kept import KEYS_AND_VALUES, OF_ENCODER, ONE_INDEX, ONE_LATENT, of_last
 
-MEANINGS = {
-    "full": "full attention",
-    "window": "attention to a window",
-    "latent": "one latent for all heads (MLA)",
-    "index": "index of sparse attention",
-    "state": "recurrent state",
-    "cross": "attention to an encoder",
+MEANINGS: dict[CacheKind, str] = {
+    "full": KEYS_AND_VALUES,
+    "latent": ONE_LATENT,
+    "index": ONE_INDEX,
+    "state": "a recurrent state",
+    "cross": OF_ENCODER,
 }
+"""The words that a file of such layers is read with; those of a window depend on its length."""
 BY_HAND = "--shape"
 
 
@@ -65,6 +66,11 @@ class Found:
         }
 
     @property
+    def once_bytes(self) -> Fraction:
+        """Bytes that all ranks keep of a sequence however many tokens it has."""
+        return once_bytes(self.report.ranks.cache, self.asked)
+
+    @property
     def notes(self) -> list[str]:
         """Notes of the file, then those that the figures need."""
         return [*self.model.notes, *_dtype_notes(self), *_rank_notes(self), *_length_notes(self)]
@@ -78,7 +84,8 @@ def model_by_hand(shape: CacheShape) -> ModelCache:
         if layers.tokens is not None:
             numbers["tokens"] = layers.tokens
         factors = tuple(Factor(name, value, BY_HAND) for name, value in numbers.items())
-        parts.append(ReadLayers(layers, MEANINGS[layers.kind], factors))
+        meaning = of_last(layers.tokens or 0) if layers.kind == "window" else MEANINGS[layers.kind]
+        parts.append(ReadLayers(layers, meaning, factors))
     return ModelCache(None, tuple(parts))
 
 
@@ -120,12 +127,15 @@ def _length_notes(found: Found) -> Iterator[str]:
     asked, cache = found.asked, found.report.copy.cache
     context = found.model.context_tokens
     if asked.tokens is not None and context is not None and asked.tokens > context:
-        yield f"{asked.tokens:,} tokens are more than the model's context of {context:,}"
+        yield f"{asked.tokens:,} {'token is' if asked.tokens == 1 else 'tokens are'} more than the model's context of {context:,}"
     if cache.cross and found.encoder_tokens is None:
         yield "tokens of the prompt are positions of the encoder, which are not counted without --encoder-tokens"
     if asked.memory is None:
         return
     if not cache.allocated:
         yield "no layer keeps anything per token: sequences fit, whatever their length"
-    elif cache.state or cache.cross:
-        yield "tokens that fit leave no room for what is kept per sequence or encoder position; sequences that fit do"
+    elif found.once_bytes:
+        kept = " and ".join(
+            ["state"] * bool(cache.state) + ["encoder positions"] * bool(cache.cross and asked.encoder_tokens)
+        )
+        yield f"tokens that fit are those of a single sequence, beside its {kept}: each further sequence keeps its own"

@@ -1,9 +1,13 @@
 """What ``phaseledger kv`` found as a person reads it."""
 
+import shutil
+import sys
+import textwrap
 from fractions import Fraction
 
 import click
 
+from pipelines.arithmetic.kv import CacheBytes
 from pipelines.cli.kv_formula import Formula
 from pipelines.cli.kv_found import BY_HAND, Found
 from pipelines.cli.kv_numbers import binary, figure
@@ -12,6 +16,7 @@ from pipelines.declarations.cache import CacheLayers
 
 _ALWAYS = ("kv_bytes_per_token", "allocated_bytes_per_token")
 _LONGEST = 100
+_WIDTH, _NARROWEST = 140, 40
 
 
 def print_found(found: Found, *, explain: bool) -> None:
@@ -36,7 +41,7 @@ def print_found(found: Found, *, explain: bool) -> None:
     if explain:
         click.echo()
         for one in formulas:
-            click.echo(f"{plain(one.part.meaning)}: {plain(one.text)}")
+            click.echo(_wrapped(f"{plain(one.part.meaning)}: {plain(one.text)}"))
     click.echo()
     _print_figures(found)
     click.echo()
@@ -51,9 +56,10 @@ def _summary(found: Found) -> list[tuple[str, str]]:
     if found.asked.tokens is not None:
         lines.append(("tokens", f"{found.asked.tokens:,}"))
     if found.encoder_tokens is not None:
-        lines.append(("encoder", f"{found.encoder_tokens:,} positions"))
+        lines.append(("encoder", f"{found.encoder_tokens:,} {plural(found.encoder_tokens, 'position')}"))
     if found.in_blocks:
-        lines.append(("blocks", f"{found.asked.block_tokens:,} tokens each"))
+        size = found.asked.block_tokens
+        lines.append(("blocks", f"{size:,} {plural(size, 'token')} each"))
     return lines
 
 
@@ -76,7 +82,7 @@ def _kept(layers: CacheLayers) -> str:
     words = {
         "latent": f"latent {first} + position {second}",
         "index": f"vector {first} + {second} bytes of scale",
-        "state": f"state {first}" + (f"; convolution {second} in all" if layers.second else ""),
+        "state": f"state {first}" + (f"; convolution {second} per layer" if layers.second else ""),
     }
     return words.get(layers.kind, f"key {first} + value {second}")
 
@@ -102,25 +108,46 @@ def _cells(value: Fraction | None) -> tuple[str, str]:
 
 
 def _print_uses(found: Found) -> None:
-    """Which figures decide what is sent, and which one decides how much fits."""
-    cache = found.report.copy.cache
-    lengths = " and ".join(f"{window.tokens:,}" for window in cache.windows)
+    """Which figures decide what is sent, and which ones decide how much fits."""
+    cache, ranks = found.report.copy.cache, found.tensor_parallel
+    column = f", in the column of all {ranks:,} ranks" if ranks > 1 else ""
     growing = ["kv_bytes_per_token"] * bool(cache.attention) + ["index_bytes_per_token"] * bool(cache.index)
     sent = [f"{' and '.join(growing)} of every token"] if growing else []
     if cache.windows:
-        sent.append(f"window_bytes_per_token of the last {lengths} tokens (window_tokens)")
-    if cache.state:
-        sent.append("state_bytes_per_sequence once")
-    if cache.cross:
-        of = "every prompt token" if cache.cross_tokens is None else f"{cache.cross_tokens:,} positions"
-        sent.append(f"cross_bytes_per_encoder_token of {of} (cross_tokens)")
-    click.echo(f"{'to send':<10}{', '.join(sent)}")
-    if cache.allocated:
-        held = "allocated_bytes_per_token, where an engine gives every layer the full length: how many sequences fit"
-        click.echo(f"{'to hold':<10}{held}")
+        lengths = " and ".join(f"{window.tokens:,}" for window in cache.windows)
+        tokens = plural(cache.windows[-1].tokens, "token")
+        sent.append(f"window_bytes_per_token of the last {lengths} {tokens} (window_tokens)")
+    once = _once(cache)
+    copies = f"{column}: what several ranks keep moves several times" if column else ""
+    click.echo(f"{'to send':<10}{_listed([*sent, *once])}{copies}")
+    held = ["allocated_bytes_per_token of every token"] if cache.allocated else []
+    where = ", where an engine gives every layer the full length" if cache.windows else ""
+    click.echo(f"{'to hold':<10}{_listed([*held, *once])}{where}{column}: how many sequences fit")
     if len(cache.windows) > 1:
-        each = "; ".join(f"{figure(one.bytes_per_token)} of {one.tokens:,} tokens" for one in cache.windows)
+        each = "; ".join(
+            f"{figure(one.bytes_per_token)} of {one.tokens:,} {plural(one.tokens, 'token')}" for one in cache.windows
+        )
         click.echo(f"{'windows':<10}{each}")
+
+
+def _once(cache: CacheBytes) -> list[str]:
+    """The figures that count once per sequence, whatever its length."""
+    once = ["state_bytes_per_sequence once"] if cache.state else []
+    if cache.cross:
+        of = "every prompt token"
+        if cache.cross_tokens is not None:
+            of = f"{cache.cross_tokens:,} {plural(cache.cross_tokens, 'position')}"
+        once.append(f"cross_bytes_per_encoder_token of {of} (cross_tokens)")
+    return once
+
+
+def _listed(parts: list[str]) -> str:
+    """Parts with commas, and an ``and`` before the last.
+
+    >>> _listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def _print_fitting(found: Found) -> None:
@@ -132,12 +159,30 @@ def _print_fitting(found: Found) -> None:
     ranks = f" of all {found.tensor_parallel:,} ranks" if found.tensor_parallel > 1 else ""
     within = f"{figure(asked.memory)} bytes ({binary(asked.memory)}){ranks}"
     if report.tokens_that_fit is not None:
-        blocks = f" in {report.tokens_that_fit // asked.block_tokens:,} blocks" if found.in_blocks else ""
-        click.echo(f"{'fit':<10}{report.tokens_that_fit:,} tokens{blocks} at allocated_bytes_per_token in {within}")
+        click.echo(f"{'fit':<10}{_tokens_that_fit(found, report.tokens_that_fit, within)}")
     if report.sequences_that_fit is not None:
         count = report.sequences_that_fit
-        each = "" if asked.tokens is None else f" of {asked.tokens:,} tokens"
+        each = "" if asked.tokens is None else f" of {asked.tokens:,} {plural(asked.tokens, 'token')}"
         click.echo(f"{'fit':<10}{count:,} {plural(count, 'sequence')}{each} in {within}")
+
+
+def _tokens_that_fit(found: Found, tokens: int, within: str) -> str:
+    """How many tokens fit: of all sequences together, or of a single one where it keeps more than tokens."""
+    asked, once = found.asked, found.once_bytes
+    if asked.memory is not None and once > asked.memory:
+        return f"0 tokens in {within}: not one sequence fits, which keeps {figure(once)} bytes ({binary(once)}) whatever its length"
+    count = tokens // asked.block_tokens
+    blocks = f" in {count:,} {plural(count, 'block')}" if found.in_blocks else ""
+    text = f"{tokens:,} {plural(tokens, 'token')}{blocks} at allocated_bytes_per_token in {within}"
+    if not once:
+        return text
+    return f"{text}: of a single sequence, beside the {figure(once)} bytes ({binary(once)}) that it keeps once"
+
+
+def _wrapped(text: str) -> str:
+    """``text`` in lines that fit the terminal, or of 140 columns where there is none; all but the first are indented."""
+    columns = max(shutil.get_terminal_size().columns, _NARROWEST) if sys.stdout.isatty() else _WIDTH
+    return textwrap.fill(text, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def _print_columns(rows: list[list[str]], right: set[int]) -> None:

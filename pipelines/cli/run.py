@@ -104,7 +104,8 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
     from pipelines.assets.export import MATRIX, RECEIPT
     from pipelines.frames.inputs import InputTable
     from pipelines.gates.rules import applicable
-    from pipelines.receipts.headlines import headlines, outcome, transfer_warnings
+    from pipelines.receipts.doubts import input_doubts
+    from pipelines.receipts.headlines import headlines, outcome
 
     names = ("cohort", "frozen_cohort", "buckets", "strata", "gates", "scenario_matrix", "verdicts", "decision")
     frames = {key: run.asset_value(key) for key in names}
@@ -125,7 +126,7 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
         requests=_requests(frozen, frames["buckets"]["rate_rps"][0]),
         rows_read=frozen["rows_read"],
         dropped=json.loads(frozen["dropped"]),
-        warnings=json.loads(frozen["warnings"]) + transfer_warnings(inputs, frames["buckets"], frames["strata"]),
+        warnings=json.loads(frozen["warnings"]) + input_doubts(inputs, frames["buckets"], frames["strata"]),
     )
 
 

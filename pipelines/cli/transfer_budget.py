@@ -54,7 +54,8 @@ def _verified(file: Path) -> Json:
         read = read_receipt(file).receipt
         passed = verify(file, None).passed
     except Unreadable as error:
-        click.echo(str(error), err=True)
+        hint = "" if file.exists() else " (hint: give the directory of a plan's receipt, as in receipts/moderate-chat)"
+        click.echo(f"{error}{hint}", err=True)
         stop(BAD_INPUT)
     if not passed:
         click.echo(f"{file}: verification failed; phaseledger verify says which value disagrees", err=True)

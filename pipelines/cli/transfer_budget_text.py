@@ -11,6 +11,9 @@ from rich.table import Table
 from pipelines.gates.wording import shown
 
 _WIDTH = 140
+ANY, NONE = "any", "none"
+"""Whatever is looked at fits, or nothing does."""
+
 Json = dict[str, Any]
 
 
@@ -28,17 +31,24 @@ def print_budget(receipt: Json) -> None:
     click.echo(f"envelope   TTFT may grow by {shown(budget['envelope_s'], 's')}{reserve}")
     click.echo()
     if budget["rows"]:
-        console.print(_used(budget))
-    refused = [bound for bound in ("nominal", "conservative") if all(row["bound"] != bound for row in budget["rows"])]
-    for bound in refused:
-        click.echo(f"{bound}: the scenario is refused, so there is nothing to budget")
+        console.print(_used(budget, has_bandwidth=moved["sources"] == ["affine"]))
+    _print_refusals(receipt, budget["scenario"])
     click.echo()
     if budget["staging"]:
         console.print(_staging(budget))
         click.echo()
     console.print(_memory(receipt["kv"]))
     if any(moved[bound]["leaves_curve"] for bound in ("nominal", "conservative")):
-        click.echo("note: some transfers are smaller or larger than any that the curve holds")
+        click.echo("note: some transfers are smaller or larger than any in the curve; phaseledger plan says how many")
+
+
+def _print_refusals(receipt: Json, scenario: str) -> None:
+    bounds = next(row["bounds"] for row in receipt["scenarios"] if row["scenario"] == scenario)
+    for bound in ("nominal", "conservative"):
+        reason = bounds[bound]["refusal"]
+        if reason is not None:
+            said = f"{reason['kind'].replace('_', ' ')} of {reason['resource']} {reason['figure']:.4g}, ceiling {reason['limit']:.4g}"
+            click.echo(f"{bound}: the scenario is refused ({said}), so there is nothing to budget")
 
 
 def _each(moved: Json) -> str:
@@ -50,33 +60,35 @@ def _each(moved: Json) -> str:
     return ", ".join([*parts, f"{nominal['channels']} at once"])
 
 
-def _used(budget: Json) -> Table:
+def _used(budget: Json, *, has_bandwidth: bool) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("bound", no_wrap=True)
     table.add_column("bucket", no_wrap=True)
     for name in (
-        "wait + movement",
+        "used",
         "of envelope",
-        "of reserve",
-        "mean transfer",
+        "limit",
+        "of limit",
+        "transfer",
         "fits up to",
         "needs a link of",
         "longest prompt",
     ):
         table.add_column(name, justify="right", no_wrap=True)
     for row in budget["rows"]:
-        bandwidth = row["bandwidth_at_envelope_bytes_per_s"]
-        prompt = row["largest_prompt_tokens"]
+        absent = ANY if row["limit_share"] <= 1 else NONE
+        bandwidth, prompt = row["bandwidth_at_limit_bytes_per_s"], row["largest_prompt_tokens"]
         table.add_row(
             row["bound"],
             row["bucket"],
             shown(row["used_s"], "s"),
             shown(row["envelope_share"], "ratio"),
-            shown(row["reserve_share"], "ratio"),
+            shown(row["limit_s"], "s"),
+            shown(row["limit_share"], "ratio"),
             _size(row["bytes_mean"]),
-            _size(row["bytes_at_envelope"]),
-            "-" if bandwidth is None else f"{bandwidth / 1e9:.4g} GB/s",
-            "-" if prompt is None else f"{prompt:,} tokens",
+            absent if row["bytes_at_limit"] is None else _size(row["bytes_at_limit"]),
+            f"{bandwidth / 1e9:.4g} GB/s" if bandwidth else absent if has_bandwidth else "-",
+            ANY if prompt is None else f"{prompt:,} tokens" if prompt else NONE,
         )
     return table
 
@@ -103,12 +115,12 @@ def _memory(kv: Json) -> Table:
     for name in ("topology", "memory", "tokens", "mean sequence", "sequences at once"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in kv["batch_caps"]:
-        own = kv[row["bound"]]
+        tokens = row["resident_tokens"]
         table.add_row(
             row["bound"],
             row["topology"],
-            _size(own["kv_memory_bytes"]),
-            "-" if own["resident_tokens"] is None else f"{int(own['resident_tokens']):,}",
+            _size(kv[row["bound"]]["kv_memory_bytes"]),
+            "-" if tokens is None else f"{int(tokens):,}",
             f"{row['sequence_tokens']:,.4g} tokens, {_size(row['sequence_bytes'])}",
             f"{int(row['sequences']):,}",
         )

@@ -128,12 +128,36 @@ def fit_verb(
         table = read_transfer_table(file, ColumnChoices(size, time, high))
         ceiling = None if line_rate is None else line_rate * (links or 1)
         fit = _fitted(table, ceiling, links)
-    from pipelines.cli.transfer_fit_text import as_json, text_lines
+    from pipelines.cli.transfer_fit_text import Told, as_json, text_lines
 
+    told = Told(table, fit, links or 1, _no_curve(table) if fit.affine_misleads else None)
     if output == "json":
-        click.echo(json.dumps(as_json(table, fit, ceiling, links or 1), indent=2, ensure_ascii=False, allow_nan=False))
+        click.echo(json.dumps(as_json(told, ceiling), indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        click.echo("\n".join(text_lines(table, fit, links or 1)))
+        click.echo("\n".join(text_lines(told)))
+
+
+def _no_curve(table: "TransferTable") -> str | None:
+    """Why a cohort cannot have the table as its measured curve; None where it can. A cohort reads it by its header alone."""
+    from pipelines.declarations.problems import DeclarationProblems
+    from pipelines.declarations.transfer_curve import MOST_POINTS
+    from pipelines.declarations.transfer_table import as_curve, read_transfer_table
+
+    try:
+        points = len(as_curve(table))
+    except DeclarationProblems as refused:
+        problem = refused.problems[0]
+        return f"on line {problem.line}, {problem.message.partition('; expected')[0]}"
+    if points > MOST_POINTS:
+        return f"it has {points:,} sizes, and a curve at most {MOST_POINTS:,} points"
+    columns = (table.bytes_column, table.seconds_column, table.high_column)
+    try:
+        read = read_transfer_table(Path(table.file))
+    except DeclarationProblems:
+        read = None
+    if read is None or (read.bytes_column, read.seconds_column, read.high_column) != columns:
+        return "a cohort reads columns by their names alone; rename them so that they state their units"
+    return None
 
 
 def _fitted(table: "TransferTable", ceiling: Fraction | None, links: int | None) -> "TransferFit":

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -21,11 +22,31 @@ _SIZES = (("TB", 12, "1e12"), ("GB", 9, "1e9"), ("MB", 6, "1e6"), ("kB", 3, "1e3
 """Units, their powers of ten, and from what they are used."""
 
 _PLAIN_SOURCE = re.compile(r"[A-Za-z/][A-Za-z0-9_./-]*\.[A-Za-z]+")
+_CURVE_COMMENT = (
+    "  # file is relative to the directory of the cohort. effective_bandwidth, registration, synchronization and",
+    "  # receiver_visibility hold outside of the measured sizes: keep all four of them, or none.",
+)
 _BENDS = {
     "upward": "upward: large transfers take longer per byte than the line says",
     "downward": "downward: large transfers take less per byte than the line says",
     "none": "none",
 }
+
+
+@dataclass(frozen=True)
+class Told:
+    """A table, its fit, how many links one transfer is striped over, and why a cohort cannot have the table as a curve."""
+
+    table: "TransferTable"
+    fit: "TransferFit"
+    links: int
+    no_curve: str | None = None
+    """None also where a line does not mislead: nobody asked."""
+
+    @property
+    def is_curve(self) -> bool:
+        """Whether a cohort is better off with the table than with the line."""
+        return self.fit.affine_misleads and self.no_curve is None
 
 
 def seconds(value: Fraction, rounding: str = ROUND_HALF_EVEN) -> str:
@@ -71,8 +92,9 @@ def _percent(value: Fraction) -> str:
     return f"{100 * float(value):.1f} %"
 
 
-def text_lines(table: "TransferTable", fit: "TransferFit", links: int) -> list[str]:
-    """Figures, the table of points, warnings, and lines for a cohort. ``links`` is how many one transfer is striped over."""
+def text_lines(told: Told) -> list[str]:
+    """Figures, the table of points, warnings, and lines for a cohort."""
+    table, fit, links = told.table, told.fit, told.links
     points = fit.points
     lines = [
         f"{plain(table.file)}: {len(points):,} transfers of {fit.sizes:,} sizes, {size(points[0].bytes)} to {size(points[-1].bytes)}",
@@ -83,8 +105,11 @@ def text_lines(table: "TransferTable", fit: "TransferFit", links: int) -> list[s
         f"no measured {'or upper ' if table.high_column else ''}time is above that line",
         f"off by            {_percent(fit.largest_residual)} at most, {_percent(fit.median_residual)} at the median",
         *([f"per link          {rate(fit.bandwidth / links)} on each of {links} links"] if links > 1 else []),
-        f"half speed        at {size(fit.half_performance_bytes)}: there, overhead takes as long as the payload",
     ]
+    if fit.overhead_s:
+        lines.append(
+            f"half speed        at {size(fit.half_performance_bytes)}: there, overhead takes as long as the payload"
+        )
     lines += [f"curvature         {_BENDS[fit.curvature]}"] if fit.curvature else []
     lines += [
         f"one bandwidth     {_constant(fit.of_largest, 'largest', 'smallest')}",
@@ -92,9 +117,9 @@ def text_lines(table: "TransferTable", fit: "TransferFit", links: int) -> list[s
         "",
         *_table(fit),
     ]
-    lines += ["", *(f"warning: {warning}" for warning in warnings(fit))] if warnings(fit) else []
+    lines += ["", *(f"warning: {warning}" for warning in warnings(told))] if warnings(told) else []
     lines += ["", *(f"note: {note}" for note in notes(table, fit))] if notes(table, fit) else []
-    return [*lines, "", "for the network block of a cohort:", "", *cohort_lines(table, fit, links)]
+    return [*lines, "", "for the network block of a cohort, in place of the same keys:", "", *cohort_lines(told)]
 
 
 def _constant(one: "ConstantBandwidth", of: str, at: str) -> str:
@@ -114,20 +139,22 @@ def _table(fit: "TransferFit") -> list[str]:
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
 
 
-def warnings(fit: "TransferFit") -> list[str]:
+def warnings(told: Told) -> list[str]:
     """What would mislead, or is probably a mistake."""
-    found = []
+    fit, found = told.fit, []
     if fit.constant_misleads:
         wrong = factor(fit.of_largest.most_wrong_by)
-        mend = "; declare the overhead as well" if fit.overhead_s else ""
+        mend = "; declare the overhead as well" if fit.overhead_s and not told.is_curve else ""
         found.append(
             f"one bandwidth misleads: the {rate(fit.of_largest.bandwidth)} of the largest transfer, without overhead, is up to "
             f"{wrong} wrong here{mend}"
         )
     if fit.affine_misleads:
-        off = _percent(fit.largest_residual)
+        mend = "; declare the table as network.transfer_curve instead"
+        if told.no_curve:
+            mend = f", and the table cannot be network.transfer_curve instead: {told.no_curve}"
         found.append(
-            f"an overhead and a bandwidth are up to {off} off a measured time; declare the table as network.transfer_curve instead"
+            f"an overhead and a bandwidth are up to {_percent(fit.largest_residual)} off a measured time{mend}"
         )
     if fit.bandwidth > FASTEST_PLAUSIBLE:
         found.append(
@@ -154,27 +181,43 @@ def notes(table: "TransferTable", fit: "TransferFit") -> list[str]:
     return found
 
 
-def cohort_lines(table: "TransferTable", fit: "TransferFit", links: int) -> list[str]:
+def cohort_lines(told: Told) -> list[str]:
     """YAML for ``network:`` in a cohort, where a bandwidth is that of one link.
 
-    Conservative ends are rounded outward, so that they still cover what was measured.
+    Where a line misleads and the table can stand for itself, it does. Conservative ends are rounded outward, so that they still
+    cover what was measured.
     """
-    source = table.file if _PLAIN_SOURCE.fullmatch(table.file) else json.dumps(table.file)
+    file = told.table.file
+    source = file if _PLAIN_SOURCE.fullmatch(file) else json.dumps(file)
+    origin = f"provenance: observed, source: {source}"
+    striped = []
+    if told.links > 1:
+        striped = [
+            "  # links of the cohort has to be at least links_per_transfer.",
+            f"  links_per_transfer: {{value: {told.links}, {origin}}}",
+        ]
+    if told.is_curve:
+        return [*striped, *_CURVE_COMMENT, f"  transfer_curve: {{file: {source}, {origin}}}"]
+    return [*striped, *_affine_lines(told, origin)]
+
+
+def _affine_lines(told: Told, origin: str) -> list[str]:
+    fit, links = told.fit, told.links
     bandwidth = f"value: {rate(fit.bandwidth / links)}, low: {rate(fit.bandwidth_low / links, ROUND_FLOOR)}"
     overhead = f"value: {seconds(fit.overhead_s)}, high: {seconds(fit.overhead_high_s, ROUND_CEILING)}"
-    origin = f"provenance: observed, source: {source}"
-    striped = [f"  links_per_transfer: {{value: {links}, {origin}}}"] if links > 1 else []
     return [
-        *striped,
         f"  effective_bandwidth: {{{bandwidth}, {origin}}}",
-        "  # The fitted overhead is all that was measured before and after the payload. Set synchronization and",
-        "  # receiver_visibility to what the measurement did not include.",
+        "  # The fitted overhead holds everything that was measured before and after the payload.",
         f"  registration: {{{overhead}, {origin}}}",
+        "  # Raise these two to what the measurement did not include.",
+        f"  synchronization: {{value: 0 s, {origin}}}",
+        f"  receiver_visibility: {{value: 0 s, {origin}}}",
     ]
 
 
-def as_json(table: "TransferTable", fit: "TransferFit", ceiling: Fraction | None, links: int) -> dict[str, Any]:
+def as_json(told: Told, ceiling: Fraction | None) -> dict[str, Any]:
     """The fit as docs/transfer.md documents it."""
+    table, fit = told.table, told.fit
     return {
         "file": table.file,
         "columns": {
@@ -200,7 +243,7 @@ def as_json(table: "TransferTable", fit: "TransferFit", ceiling: Fraction | None
         "constant_of_smallest": _constant_json(fit.of_smallest),
         "constant_misleads": fit.constant_misleads,
         "affine_misleads": fit.affine_misleads,
-        "links": links,
+        "links": told.links,
         "line_rate_bytes_per_s": None if ceiling is None else float(ceiling),
         "points": [
             {
@@ -213,9 +256,9 @@ def as_json(table: "TransferTable", fit: "TransferFit", ceiling: Fraction | None
             }
             for point in fit.points
         ],
-        "warnings": warnings(fit),
+        "warnings": warnings(told),
         "notes": notes(table, fit),
-        "network": "\n".join(cohort_lines(table, fit, links)) + "\n",
+        "network": "\n".join(cohort_lines(told)) + "\n",
     }
 
 

@@ -51,6 +51,9 @@ class ModelCache:
     active_parameters: int | None = None
     """Those that one token passes through: fewer with experts."""
 
+    has_experts: bool = False
+    """Whether a token passes through some of the weights only."""
+
     @property
     def shape(self) -> CacheShape:
         """The shape alone."""

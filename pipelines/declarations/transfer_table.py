@@ -37,7 +37,12 @@ _RATE = re.compile(r"per|rate|req|requests?|tok|tokens?|[kmgt]?i?b|[kmgt]?bits?|
 _SIZES_EXPECTED = "bytes, or a name that ends in _bytes, _kib, _mib, _gib, _kb, _mb or _gb"
 _TIMES_EXPECTED = "seconds, or a name that ends in _s, _ms or _us"
 _HIGHS_EXPECTED = "high_s, or a name that ends in _high_s, _high_ms or _high_us"
-_WITHOUT_UNIT = re.compile(r"(?P<size>.*(size|payload|volume).*)|.*(time|latency|duration|elapsed).*", re.IGNORECASE)
+_WITHOUT_UNIT = re.compile(
+    r"(?P<size>.*(size|payload|volume).*)|.*(time|latency|duration|elapsed).*"
+    r"|((transfer|t)_)?(p[0-9]{1,2}|mean|median|avg|average)",
+    re.IGNORECASE,
+)
+"""Names that people give to columns of sizes and of times without their unit."""
 _NAMES_SHOWN = 12
 
 _NUMBER = re.compile(r"(?P<sign>[-+]?)(?P<digits>[0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
@@ -210,7 +215,7 @@ class _Reader:
             self._missing(number, names, role, choice)
         elif len(places) > 1:
             called = ", ".join(plain(names[place]) for place in places)
-            hint = f"name one with {role.option}" if len({names[place] for place in places}) > 1 else None
+            hint = self._one_of_several(called, role, named_alike=len({names[place] for place in places}) == 1)
             message = f"{len(places)} columns of {role.noun}: {called}; expected one"
             self._found(number, _starts(header)[places[1]], message, hint)
         else:
@@ -222,6 +227,11 @@ class _Reader:
             message = f"the column {name} states no unit of {role.noun}; expected {role.expected}"
             self._found(number, _starts(header)[places[0]], message, hint)
         return None
+
+    def _one_of_several(self, called: str, role: _Role, *, named_alike: bool) -> str | None:
+        if not self._by_option:
+            return f"rename all but one of {called} so that only one of them names a unit of {role.noun}"
+        return None if named_alike else f"name one with {role.option}"
 
     def _missing(self, number: int, names: list[str], role: _Role, choice: ColumnChoice | None) -> None:
         shown = ", ".join(plain(name) for name in names[:_NAMES_SHOWN])
@@ -390,7 +400,9 @@ def _decreases(
                 f"{after.bytes} bytes took {float(less)} s, less than {float(than)} s for {before.bytes} bytes on "
             )
             message += f"line {line_before}; expected non-decreasing times"
-            yield _at(table, line, column, message, "average repeats, or declare a fitted overhead and bandwidth")
+            yield _at(
+                table, line, column, message, "repeat the measurement, or declare a fitted overhead and bandwidth"
+            )
 
 
 def _at(table: TransferTable, line: int, column: TransferColumn, message: str, hint: str | None = None) -> Problem:

@@ -24,6 +24,7 @@ from .traffic import Moments, Traffic, traffic_of
 
 CHECK = "transfer"
 SECTION = "docs/arithmetic.md section 8"
+SMALLEST_BANDWIDTH = 1.0
 LARGEST_BYTES, LARGEST_BANDWIDTH, LARGEST_PROMPT = 1e18, 1e18, 2**31 - 1
 RESOLUTION = 1e-9
 """By this share before and after a figure, its condition holds and does not."""
@@ -38,7 +39,7 @@ Condition = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Envelope:
-    """One disaggregated scenario at one bound, and the seconds by which its TTFT may grow."""
+    """One disaggregated scenario at one bound, and the limit `L` in seconds of what its transfers may use."""
 
     of: Parameters
     traffic: Traffic
@@ -118,9 +119,11 @@ def check_budget(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, sce
 def _check_figures(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, budget: Mapping[str, Any]) -> None:
     """Check rows and staging under each bound that does not refuse the scenario."""
     row = next(row for row in receipt["scenarios"] if row["scenario"] == budget["scenario"])
-    envelopes = {bound: envelope_of(*_at(receipt, inputs, row, bound), row) for bound in BOUNDS}
+    reserve = inputs.nominal("objectives.transfer_reserve")
+    limits = {"nominal": 1.0 if reserve is None else reserve, "conservative": 1.0}
+    envelopes = {bound: envelope_of(*_at(receipt, inputs, row, bound), row, limits[bound]) for bound in BOUNDS}
     there = {bound: found for bound, found in envelopes.items() if found is not None}
-    _check_rows(ledger, budget["rows"], there, inputs.nominal("objectives.transfer_reserve"))
+    _check_rows(ledger, budget["rows"], there, inputs.nominal("objectives.ttft_growth"))
     bounds = [entry["bound"] for entry in budget["staging"]]
     if ledger.listed(
         CHECK, "transfer.budget.staging", bounds, list(there), "the bounds that do not refuse it, in order"
@@ -136,17 +139,17 @@ def _at(receipt: Mapping[str, Any], inputs: Inputs, row: Mapping[str, Any], boun
     return inputs.parameters(bound), traffic.at_rate(rate)
 
 
-def envelope_of(of: Parameters, traffic: Traffic, row: Mapping[str, Any]) -> Envelope | None:
-    """Evaluate the disaggregated scenario of a row; None if it is refused."""
+def envelope_of(of: Parameters, traffic: Traffic, row: Mapping[str, Any], share: float = 1.0) -> Envelope | None:
+    """Evaluate the disaggregated scenario of a row, which may use a share of the envelope; None if it is refused."""
     knobs = Knobs(row["topology"], workers_prefill=row["workers_prefill"], workers_decode=row["workers_decode"])
     figures = evaluate(of, traffic, knobs).figures
     if figures is None or figures.transit is None or of.ttft_growth_s is None:
         return None
-    return Envelope(of, traffic, figures.transit, of.ttft_growth_s)
+    return Envelope(of, traffic, figures.transit, of.ttft_growth_s * share)
 
 
 def _check_rows(
-    ledger: Ledger, rows: Sequence[Mapping[str, Any]], envelopes: Mapping[str, Envelope], reserve: float | None
+    ledger: Ledger, rows: Sequence[Mapping[str, Any]], envelopes: Mapping[str, Envelope], envelope_s: float
 ) -> None:
     places = [(row["bound"], row["bucket"]) for row in rows]
     expected = [(bound, k) for bound, envelope in envelopes.items() for k in envelope.traffic.buckets]
@@ -158,14 +161,13 @@ def _check_rows(
     for row, (bound, k) in zip(rows, expected, strict=True):
         where, envelope = f"transfer.budget.rows[{bound}/{k.bucket}]", envelopes[bound]
         used = envelope.used(k)
-        share = used / envelope.seconds
         ledger.figure(CHECK, f"{where}.used_s", row["used_s"], used, SECTION)
-        ledger.figure(CHECK, f"{where}.envelope_share", row["envelope_share"], share, SECTION)
-        of_reserve = share / reserve if reserve is not None else None
-        ledger.figure(CHECK, f"{where}.reserve_share", row["reserve_share"], of_reserve, SECTION)
+        ledger.figure(CHECK, f"{where}.envelope_share", row["envelope_share"], used / envelope_s, SECTION)
+        ledger.figure(CHECK, f"{where}.limit_s", row["limit_s"], envelope.seconds, SECTION)
+        ledger.figure(CHECK, f"{where}.limit_share", row["limit_share"], used / envelope.seconds, SECTION)
         ledger.figure(CHECK, f"{where}.bytes_mean", row["bytes_mean"], envelope.bytes_mean(k.bucket), SECTION)
-        check_bytes(ledger, f"{where}.bytes_at_envelope", row["bytes_at_envelope"], envelope, k)
-        name = "bandwidth_at_envelope_bytes_per_s"
+        check_bytes(ledger, f"{where}.bytes_at_limit", row["bytes_at_limit"], envelope, k)
+        name = "bandwidth_at_limit_bytes_per_s"
         check_bandwidth(ledger, f"{where}.{name}", row[name], envelope, k)
         check_prompt(ledger, f"{where}.largest_prompt_tokens", row["largest_prompt_tokens"], envelope)
 
@@ -188,7 +190,7 @@ def check_bandwidth(ledger: Ledger, where: str, found: float | None, envelope: E
         return
     used = envelope.with_bandwidth(k)
     if found is None:
-        absent = envelope.exceeds(used(LARGEST_BANDWIDTH))
+        absent = envelope.exceeds(used(LARGEST_BANDWIDTH)) or envelope.fits(used(SMALLEST_BANDWIDTH))
         ledger.holds(CHECK, where, absent, None, "a bandwidth", f"some bandwidth suffices: {SECTION}")
         return
     ledger.rounded(where, found, 10)

@@ -57,7 +57,6 @@ def _check_bound(ledger: Ledger, found: Mapping[str, Any], inputs: Inputs, bound
         "growth_bytes_per_token": cache.growth_bytes,
         "state_bytes_per_sequence": cache.state_bytes,
         "allocated_bytes_per_token": cache.allocated_bytes,
-        "resident_tokens": memory / cache.allocated_bytes if cache.allocated_bytes else None,
     }
     for name, value in figures.items():
         ledger.figure(CHECK, f"{where}.{name}", found[name], value, SECTION)
@@ -69,7 +68,7 @@ def _check_bound(ledger: Ledger, found: Mapping[str, Any], inputs: Inputs, bound
 
 
 def _check_batch_caps(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
-    """`R`, `Res(R, 1)` and `B` of every compared topology."""
+    """`R`, `Res(R, 1)`, `B` and `B_M·R` of every compared topology."""
     found = receipt["kv"]["batch_caps"]
     order = [(topology, bound) for topology in inputs.compared for bound in BOUNDS]
     places = [(row["topology"], row["bound"]) for row in found]
@@ -86,3 +85,5 @@ def _check_batch_caps(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs
         held = resident_bytes(of, tokens, 1.0)
         ledger.figure(CHECK, f"{where}.sequence_bytes", row["sequence_bytes"], held, f"Res(R, 1): {SECTION}")
         ledger.figure(CHECK, f"{where}.sequences", row["sequences"], batch_cap(of, work.steps, tokens), f"B: {SECTION}")
+        fitting = of.kv_memory_bytes / held * tokens if tokens else None
+        ledger.figure(CHECK, f"{where}.resident_tokens", row["resident_tokens"], fitting, f"B_M·R: {SECTION}")

@@ -184,7 +184,6 @@ _KV_BOUND = record(
         "state_bytes_per_sequence": number(0),
         "allocated_bytes_per_token": number(0),
         "kv_memory_bytes": number(0),
-        "resident_tokens": nullable(number(0)),
     }
 )
 
@@ -195,6 +194,7 @@ _BATCH_CAP = record(
         "sequence_tokens": number(0),
         "sequence_bytes": number(0),
         "sequences": number(0),
+        "resident_tokens": nullable(number(0)),
     }
 )
 
@@ -232,10 +232,11 @@ _BUDGET_ROW = record(
         "bucket": text(),
         "used_s": number(0),
         "envelope_share": number(0),
-        "reserve_share": nullable(number(0)),
+        "limit_s": number(0),
+        "limit_share": number(0),
         "bytes_mean": number(0),
-        "bytes_at_envelope": nullable(number(0)),
-        "bandwidth_at_envelope_bytes_per_s": nullable(number(0)),
+        "bytes_at_limit": nullable(number(0)),
+        "bandwidth_at_limit_bytes_per_s": nullable(number(0)),
         "largest_prompt_tokens": nullable(count(0)),
     }
 )

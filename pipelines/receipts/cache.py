@@ -64,7 +64,6 @@ def _kept(inputs: InputTable, bound: Bound) -> Json:
         "state_bytes_per_sequence": significant(cache.state),
         "allocated_bytes_per_token": significant(cache.allocated),
         "kv_memory_bytes": significant(memory),
-        "resident_tokens": significant(memory / cache.allocated) if cache.allocated else None,
     }
 
 
@@ -85,9 +84,17 @@ def _batch_caps(plan: PlanFrames) -> list[Json]:
                     "sequence_tokens": figures["tokens"],
                     "sequence_bytes": figures["bytes"],
                     "sequences": significant(row["batch_cap"]),
+                    "resident_tokens": _resident_tokens(row),
                 }
             )
     return rows
+
+
+def _resident_tokens(row: Json) -> float | None:
+    """Tokens of the mean sequences that fit into the memory: B_M·R."""
+    if not row["sequence_tokens"]:
+        return None
+    return significant(row["kv_memory"] / row["sequence_bytes"] * row["sequence_tokens"])
 
 
 def transfer_section(plan: PlanFrames) -> Json | None:

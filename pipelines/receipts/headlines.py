@@ -4,9 +4,6 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.frames.inputs import BOUNDS, InputTable
-from pipelines.topologies.transfers import BANDWIDTH_INPUT, CURVE_INPUT, transfers
-
 NOTHING_PASSES = "no scenario of the compared topologies passes every blocking gate"
 POOL_LOADS = ("mixed", "prefill", "decode")
 FIGURES = (
@@ -55,14 +52,3 @@ def chosen_or_nearest(decision: pl.DataFrame) -> list[str]:
     """The scenario chosen, or every topology's nearest miss if none is."""
     chosen = decision.filter(pl.col("standing") == "chosen")
     return (decision if chosen.is_empty() else chosen)["scenario"].to_list()
-
-
-def transfer_warnings(inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame) -> list[str]:
-    """What is doubtful about the transfers: whether any leaves the range that was measured."""
-    if not inputs.has(CURVE_INPUT):
-        return []
-    outside = [bound for bound in BOUNDS if transfers(inputs, buckets, strata, bound).leaves_curve]
-    if not outside:
-        return []
-    then = "overhead and bandwidth hold there" if inputs.has(BANDWIDTH_INPUT) else "it is continued there"
-    return [f"some transfers are smaller or larger than any of {CURVE_INPUT} ({', '.join(outside)} bound): {then}"]

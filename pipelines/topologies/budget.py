@@ -27,8 +27,8 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class _Envelope:
-    """One scenario under one bound: its wait for a link (s), its request rate (1/s), and how many queues for links there are."""
+class _Limit:
+    """What one scenario may use under one bound, in ``seconds``: its wait for a link (s), its request rate (1/s), and how many queues for links there are."""
 
     inputs: InputTable
     bound: Bound
@@ -97,20 +97,20 @@ class _Envelope:
             found |= {tokens for tokens in (least - 1, least) if 1 <= tokens <= LONGEST_PROMPT}
         return sorted(found)
 
-    def row(self, bucket: str, reserve: float | None) -> Json:
-        """What a bucket uses of the envelope, and what would use all of it."""
+    def row(self, bucket: str, envelope_s: float) -> Json:
+        """What a bucket uses of the envelope and of its limit, and what would use all of that."""
         own = self.moved.of_bucket(bucket)
         used = self.wait_s + own.movement_s
-        share = used / self.seconds
         return {
             "bound": self.bound,
             "bucket": bucket,
             "used_s": used,
-            "envelope_share": share,
-            "reserve_share": None if reserve is None else share / reserve,
+            "envelope_share": used / envelope_s,
+            "limit_s": self.seconds,
+            "limit_share": used / self.seconds,
             "bytes_mean": own.bytes_mean,
-            "bytes_at_envelope": self.bytes_at(own),
-            "bandwidth_at_envelope_bytes_per_s": self.bandwidth_at(bucket),
+            "bytes_at_limit": self.bytes_at(own),
+            "bandwidth_at_limit_bytes_per_s": self.bandwidth_at(bucket),
             "largest_prompt_tokens": self.prompt_at(),
         }
 
@@ -180,6 +180,7 @@ def transfer_budget(rows: list[Json], inputs: InputTable, buckets: pl.DataFrame,
         in_flight_bytes=held,
         free_bytes=pl.col("kv_memory") - disaggregated.decoding_bytes(setting),
     )
+    envelope_s = inputs.number(ENVELOPE)
     reserve = inputs.number(RESERVE) if inputs.has(RESERVE) else None
     found: Json = {"rows": [], "staging": []}
     named = buckets["bucket"].to_list()[1:]
@@ -187,17 +188,17 @@ def transfer_budget(rows: list[Json], inputs: InputTable, buckets: pl.DataFrame,
         bound = row["bound"]
         if bound not in evaluated:
             continue
-        envelope = _Envelope(
+        limit = _Limit(
             inputs,
             bound,
             moved[bound],
-            inputs.number(ENVELOPE),
+            envelope_s if reserve is None or bound == "conservative" else envelope_s * reserve,
             row["transfer_wait_s"],
             row["rate"],
             row["link_queues"],
             row["u_l"],
         )
-        found["rows"] += [envelope.row(bucket, reserve) for bucket in named]
+        found["rows"] += [limit.row(bucket, envelope_s) for bucket in named]
         staging = ("in_flight_sequences", "free_sequences", "in_flight_bytes", "free_bytes")
         found["staging"].append({"bound": bound} | {name: row[name] for name in staging})
-    return {"scenario": rows[0]["scenario"], "envelope_s": inputs.number(ENVELOPE), "reserve": reserve} | found
+    return {"scenario": rows[0]["scenario"], "envelope_s": envelope_s, "reserve": reserve} | found

@@ -323,7 +323,8 @@ def test_a_cache_of_several_kinds_is_declared_by_kind_and_plans(
 def test_every_published_model_makes_a_cohort_or_is_refused_with_a_reason(shared: Path, here: Path) -> None:
     declared_shapes = 0
     for path in sorted((shared / "models").glob("*/*.json")):
-        arguments = ("--trace", "log.csv", "--model", str(path), "--parameters", "8e9", "--force")
+        weights = ("--parameters", "8e9", "--active-parameters", "4e9")
+        arguments = ("--trace", "log.csv", "--model", str(path), *weights, "--force")
         run = init("my-chat", *arguments)
         if run.exit_code == 0:
             values = {row.path: row.value for row in load_cohort(here / "my-chat").inputs}
@@ -342,10 +343,37 @@ def test_weights_that_cannot_be_counted_are_asked_for(here: Path) -> None:
     (here / "config.json").write_text(json.dumps(model))
     run = init("my-chat", "--trace", "log.csv", "--model", "config.json")
     assert run.exit_code == 2
-    assert (
-        "config.json:1:1: its weights cannot be counted from the file; expected --parameters (hint: as in" in run.stderr
-    )
+    assert "config.json:1:1: its weights are not counted, since its layers are not all alike" in run.stderr
     assert not (here / "my-chat").exists()
+
+
+def test_experts_that_a_token_passes_through_are_asked_for(here: Path) -> None:
+    experts = {"n_routed_experts": 256, "num_experts_per_tok": 8, "kv_lora_rank": 512, "qk_rope_head_dim": 64}
+    (here / "config.json").write_text(json.dumps(LLAMA | experts | {"model_type": "deepseek_v3"}))
+    arguments = ("my-chat", "--trace", "log.csv", "--model", "config.json", "--gpus", "32", "--parameters", "671e9")
+    run = init(*arguments)
+    assert run.exit_code == 2
+    assert "it has experts, and how many weights a token passes through is not counted; expected --active" in run.stderr
+    assert init(*arguments, "--active-parameters", "37e9").exit_code == 0
+    service = declared("my-chat")["service"]
+    each = declared("my-chat")["inventory"]["gpus_per_worker"]
+    assert service["prefill"]["tokens_per_second"]["value"] == pytest.approx(each * 150e12 / (2 * 37e9), rel=2e-3)
+    # a latent is on every GPU: 32 layers x 576 x 2 bytes over the bandwidth of one
+    context = service["decode"]["seconds_per_context_token"]["value"]
+    assert context == pytest.approx(32 * 576 * 2 / 1.5e12, rel=5e-3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--active-parameters", "8e9"), "given without --parameters"),
+        (("--parameters", "8e9", "--active-parameters", "9e9"), "more than all weights"),
+    ],
+)
+def test_active_weights_are_some_of_all(arguments: tuple[str, ...], said: str, here: Path) -> None:
+    run = init("my-chat", "--trace", "log.csv", *BY_HAND, *arguments)
+    assert run.exit_code == 2
+    assert f"--active-parameters:1:1: {said}; expected those of --parameters" in run.stderr
 
 
 @pytest.mark.parametrize(

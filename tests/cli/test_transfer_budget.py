@@ -41,7 +41,7 @@ def test_as_json_it_is_what_the_receipt_holds(planned: dict[str, Planned]) -> No
     assert shown["cohort"] == "bursty-documents"
 
 
-def test_a_bandwidth_of_the_budget_makes_the_plan_use_its_envelope_exactly(
+def test_a_bandwidth_of_the_budget_makes_the_plan_use_its_limit_exactly(
     project: Path, planned: dict[str, Planned], tmp_path: Path
 ) -> None:
     receipt = json.loads((planned["slow-link"].directory / "receipt.json").read_text())
@@ -49,7 +49,7 @@ def test_a_bandwidth_of_the_budget_makes_the_plan_use_its_envelope_exactly(
     shutil.copytree(project / "cohorts" / "slow-link", tmp_path / "slow-link")
     file = tmp_path / "slow-link" / "cohort.yaml"
     text = file.read_text()
-    needed = f"{worst['bandwidth_at_envelope_bytes_per_s']:.10g} B/s"
+    needed = f"{worst['bandwidth_at_limit_bytes_per_s']:.10g} B/s"
     for name, value in (("effective", needed), ("peak", "50 GB/s")):
         text, found = re.subn(
             rf"({name}_bandwidth): {{[^}}]*}}", rf"\1: {{value: {value}, provenance: supplied}}", text
@@ -59,7 +59,7 @@ def test_a_bandwidth_of_the_budget_makes_the_plan_use_its_envelope_exactly(
     plan = plan_of(tmp_path / "slow-link", project / "rules")
     name = receipt["transfer"]["budget"]["scenario"]
     row = plan.matrix.filter((plan.matrix["scenario"] == name) & (plan.matrix["bound"] == "nominal")).row(0, named=True)
-    assert row["transfer_envelope_share"] == pytest.approx(1, abs=1e-8)
+    assert row["transfer_envelope_share"] == pytest.approx(0.75, abs=1e-8)
 
 
 def test_a_receipt_that_moves_nothing_has_no_budget(project: Path, planned: dict[str, Planned], tmp_path: Path) -> None:

@@ -343,7 +343,7 @@ def test_a_published_table_is_a_curve(shared: Path) -> None:
     assert curve_text(as_curve(read)).startswith("18874368:0.00054 37748736:0.00061 ")
 
 
-def test_no_option_is_named_where_there_is_none(here: Path) -> None:
+def test_no_option_is_named_where_there_is_none() -> None:
     Path("t.csv").write_text("size,transfer_s\n1,1\n")
     with pytest.raises(DeclarationProblems, match=r"hint: rename size so that it names its unit\)"):
         read_transfer_table(Path("t.csv"))

@@ -61,7 +61,6 @@ def _kv_bound(of: Parameters, inputs: Inputs, bound: str) -> Receipt:
         "state_bytes_per_sequence": digits(cache.state_bytes),
         "allocated_bytes_per_token": digits(cache.allocated_bytes),
         "kv_memory_bytes": digits(of.kv_memory_bytes),
-        "resident_tokens": digits(of.kv_memory_bytes / cache.allocated_bytes) if cache.allocated_bytes else None,
     }
 
 
@@ -70,9 +69,10 @@ def _batch_cap(receipt: Receipt, inputs: Inputs, change: Change, topology: str, 
     emits = topology != "disaggregated" or not of.decode_emits_first_token
     work = decode_work(whole, prefill_emits_first_token=emits)
     tokens = work.resident_tokens
-    return {"topology": topology, "bound": bound, "sequence_tokens": digits(tokens),
-            "sequence_bytes": digits(resident_bytes(of, tokens, 1.0)),
-            "sequences": digits(batch_cap(of, work.steps, tokens))}  # fmt: skip
+    held = resident_bytes(of, tokens, 1.0)
+    return {"topology": topology, "bound": bound, "sequence_tokens": digits(tokens), "sequence_bytes": digits(held),
+            "sequences": digits(batch_cap(of, work.steps, tokens)),
+            "resident_tokens": digits(of.kv_memory_bytes / held * tokens) if tokens else None}  # fmt: skip
 
 
 def transfer_of(receipt: Receipt, inputs: Inputs, change: Change) -> Receipt | None:
@@ -114,10 +114,12 @@ def budget_of(receipt: Receipt, inputs: Inputs, scenario: str | None, change: Ch
     for bound in BOUNDS:
         rate = row["bounds"][bound]["rate_rps"]
         traffic = traffic_of(receipt["workload"], inputs, bound).at_rate(rate)
-        envelope = bd.envelope_of(change(inputs.parameters(bound)), traffic, row)
+        reserve = inputs.nominal("objectives.transfer_reserve")
+        share = reserve if reserve is not None and bound == "nominal" else 1.0
+        envelope = bd.envelope_of(change(inputs.parameters(bound)), traffic, row, share)
         if envelope is not None:
-            reserve = inputs.nominal("objectives.transfer_reserve")
-            rows += [{"bound": bound, "bucket": k.bucket, **budget_row(envelope, k, reserve)} for k in traffic.buckets]
+            growth = inputs.nominal("objectives.ttft_growth")
+            rows += [{"bound": bound, "bucket": k.bucket, **budget_row(envelope, k, growth)} for k in traffic.buckets]
             staging.append({"bound": bound, **staging_of(envelope)})
     return {
         "scenario": scenario,
@@ -128,15 +130,15 @@ def budget_of(receipt: Receipt, inputs: Inputs, scenario: str | None, change: Ch
     }
 
 
-def budget_row(envelope: bd.Envelope, k: Moments, reserve: float | None) -> Receipt:
-    share = envelope.used(k) / envelope.seconds
+def budget_row(envelope: bd.Envelope, k: Moments, growth: float) -> Receipt:
     return {
         "used_s": digits(envelope.used(k)),
-        "envelope_share": digits(share),
-        "reserve_share": None if reserve is None else digits(share / reserve),
+        "envelope_share": digits(envelope.used(k) / growth),
+        "limit_s": digits(envelope.seconds),
+        "limit_share": digits(envelope.used(k) / envelope.seconds),
         "bytes_mean": digits(envelope.bytes_mean(k.bucket)),
-        "bytes_at_envelope": bytes_at_envelope(envelope, k),
-        "bandwidth_at_envelope_bytes_per_s": bandwidth_at_envelope(envelope, k),
+        "bytes_at_limit": bytes_at_limit(envelope, k),
+        "bandwidth_at_limit_bytes_per_s": bandwidth_at_limit(envelope, k),
         "largest_prompt_tokens": largest_prompt(envelope),
     }
 
@@ -163,14 +165,14 @@ def turn(holds: Callable[[float], bool], low: float, high: float) -> float:
     return round_significant(low, 10)
 
 
-def bytes_at_envelope(envelope: bd.Envelope, k: Moments) -> float | None:
+def bytes_at_limit(envelope: bd.Envelope, k: Moments) -> float | None:
     used = envelope.with_bytes(k)
     if used(bd.LARGEST_BYTES) <= envelope.seconds or used(0.0) > envelope.seconds:
         return None
     return turn(lambda size: used(size) <= envelope.seconds, 1e-6, bd.LARGEST_BYTES)
 
 
-def bandwidth_at_envelope(envelope: bd.Envelope, k: Moments) -> float | None:
+def bandwidth_at_limit(envelope: bd.Envelope, k: Moments) -> float | None:
     used = envelope.with_bandwidth(k)
     if envelope.of.curve is not None or used(bd.LARGEST_BANDWIDTH) > envelope.seconds:
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from pipelines.oracle import budget as bd
 from pipelines.oracle.curves import Curve
 from pipelines.oracle.findings import Ledger, round_significant
 from tests.oracle.example import EXAMPLE, LONG, MEMORY, SHORT, parameters
-from tests.oracle.filling import bandwidth_at_envelope, budget_row, bytes_at_envelope, largest_prompt, staging_of
+from tests.oracle.filling import bandwidth_at_limit, budget_row, bytes_at_limit, largest_prompt, staging_of
 
 ROW = {"topology": "disaggregated", "workers_prefill": 1, "workers_decode": 1}
 LINK = (0.103**2 + 0.303**2) / (2 * (1 - 0.406))
@@ -35,25 +36,25 @@ def faults(check: Any, found: float | None, of: bd.Envelope, *bucket: Any) -> li
 
 
 def test_what_a_bucket_uses() -> None:
-    row = budget_row(envelope(), LONG_BUCKET, 0.75)
+    row = budget_row(replace(envelope(), seconds=0.375), LONG_BUCKET, 0.5)
     assert row["used_s"] == close(LINK + 0.303)
     assert row["envelope_share"] == close((LINK + 0.303) / 0.5)
-    assert row["reserve_share"] == close((LINK + 0.303) / 0.5 / 0.75)
+    assert row["limit_share"] == close((LINK + 0.303) / 0.5 / 0.75)
     assert row["bytes_mean"] == 3e8
     assert (envelope().bytes_mean(SHORT), envelope().bytes_mean(LONG), envelope().bytes_mean("all")) == (1e8, 3e8, 2e8)
 
 
 def test_bytes_at_the_envelope() -> None:
     expected = 1e9 * (0.5 - LINK - 0.003)
-    assert bytes_at_envelope(envelope(), SHORT_BUCKET) == close(expected)
+    assert bytes_at_limit(envelope(), SHORT_BUCKET) == close(expected)
     # all of the payload is streamed while prefill runs, of 0.06 s: so much more fits
-    assert bytes_at_envelope(envelope(overlap=1.0), SHORT_BUCKET) == close(expected + 0.06e9)
+    assert bytes_at_limit(envelope(overlap=1.0), SHORT_BUCKET) == close(expected + 0.06e9)
 
 
 @pytest.mark.parametrize("changes", [{}, {"overlap": 0.5}, {"handover_s": 0.05, "competing_traffic": 0.25}])
 def test_figures_that_are_a_little_off_are_noticed(changes: dict[str, float]) -> None:
     of = envelope(**changes)
-    size, bandwidth = bytes_at_envelope(of, LONG_BUCKET), bandwidth_at_envelope(of, LONG_BUCKET)
+    size, bandwidth = bytes_at_limit(of, LONG_BUCKET), bandwidth_at_limit(of, LONG_BUCKET)
     prompt = largest_prompt(of)
     assert size is not None
     assert bandwidth is not None
@@ -79,23 +80,24 @@ def test_bandwidth_at_the_envelope() -> None:
         short, long = 0.003 + 0.1 / x, 0.003 + 0.3 / x
         return (short**2 + long**2) / (2 * (1 - (short + long))) + long
 
-    found = bandwidth_at_envelope(envelope(), LONG_BUCKET)
+    found = bandwidth_at_limit(envelope(), LONG_BUCKET)
     assert found is not None
     assert used(found / 1e9) == close(0.5)
 
 
 def test_bandwidth_where_the_link_saturates_before_the_envelope_is_used() -> None:
     # 2 (0.003 + 0.2/x) = 0.7
-    found = bandwidth_at_envelope(envelope(ttft_growth_s=50.0), LONG_BUCKET)
+    found = bandwidth_at_limit(envelope(ttft_growth_s=50.0), LONG_BUCKET)
     assert found == close(1e9 * 0.2 / 0.347)
     assert faults(bd.check_bandwidth, found, envelope(ttft_growth_s=50.0), LONG_BUCKET) == []
 
 
 def test_no_bandwidth_is_enough_for_overheads_beyond_the_envelope() -> None:
     of = envelope(ttft_growth_s=0.003)
-    row = budget_row(of, SHORT_BUCKET, None)
-    assert (row["bytes_at_envelope"], row["bandwidth_at_envelope_bytes_per_s"]) == (None, None)
-    assert (row["largest_prompt_tokens"], row["reserve_share"]) == (0, None)
+    row = budget_row(of, SHORT_BUCKET, 0.003)
+    assert (row["bytes_at_limit"], row["bandwidth_at_limit_bytes_per_s"]) == (None, None)
+    assert row["largest_prompt_tokens"] == 0
+    assert row["limit_share"] > 1
     assert faults(bd.check_bytes, None, of, SHORT_BUCKET) == []
     assert faults(bd.check_bandwidth, None, of, SHORT_BUCKET) == []
     assert faults(bd.check_prompt, 0, of) == []
@@ -123,13 +125,13 @@ def test_a_curve_has_no_bandwidth_to_vary() -> None:
     assert faults(bd.check_bandwidth, None, of, LONG_BUCKET) == []
     assert faults(bd.check_bandwidth, 1e9, of, LONG_BUCKET)
     # 1 GB/s, along the last piece beyond its end
-    assert bytes_at_envelope(of, LONG_BUCKET) == close(1e9 * (0.5 - of.transit.wait_s))
+    assert bytes_at_limit(of, LONG_BUCKET) == close(1e9 * (0.5 - of.transit.wait_s))
 
 
 def test_a_curve_that_is_level_at_its_end_takes_any_size() -> None:
     of = envelope(curve=Curve(((1e7, 0.1), (4e8, 0.1))), bandwidth_bytes_per_s=None)
     row = budget_row(of, LONG_BUCKET, None)
-    assert (row["bytes_at_envelope"], row["largest_prompt_tokens"]) == (None, None)
+    assert (row["bytes_at_limit"], row["largest_prompt_tokens"]) == (None, None)
     assert faults(bd.check_bytes, None, of, LONG_BUCKET) == []
 
 

@@ -160,12 +160,12 @@ OTHER_DECLARATIONS: dict[str, tuple[str, Changes, str]] = {
     "a budget of a wider envelope": (
         "plain",
         {"objectives.ttft_growth": "120 ms"},
-        r"budget\.rows\[.*\]\.bytes_at_envelope",
+        r"budget\.rows\[.*\]\.bytes_at_limit",
     ),
     "a budget of a larger reserve": (
         "windows",
         {"objectives.transfer_reserve": 1},
-        r"budget\.rows\[.*\]\.reserve_share$",
+        r"budget\.rows\[.*\]\.limit_share$",
     ),
 }
 

@@ -115,7 +115,7 @@ OTHER_INPUTS: dict[str, tuple[str, Mutation, str]] = {
     "tokens of a larger cache, in the caps": (
         "latent", computed_from({"inventory.kv_tokens_per_worker": 10**6}), r"^kv\.batch_caps\[.*\]\.sequences$"),
     "a reserve of all": (
-        "windows", computed_from({"objectives.transfer_reserve": 1}), r"budget\.rows\[nominal/.*\]\.reserve_share$"),
+        "windows", computed_from({"objectives.transfer_reserve": 1}), r"budget\.rows\[nominal/.*\]\.limit_share$"),
 }  # fmt: skip
 
 
@@ -193,13 +193,13 @@ STATED: dict[str, tuple[str, Mutation, str]] = {
         "windows", scaled("transfer", "nominal", "bandwidth_bytes_per_s", by=1 / 0.9), r"\.bandwidth_bytes_per_s$"),
     "less used of the envelope": ("windows", scaled(*ROW, "used_s", by=0.9), rf"{NAMED_ROW}used_s$"),
     "a smaller share": ("windows", scaled(*ROW, "envelope_share", by=0.9), rf"{NAMED_ROW}envelope_share$"),
-    "a smaller share of the reserve": ("windows", scaled(*ROW, "reserve_share", by=0.9), rf"{NAMED_ROW}reserve_share$"),
-    "more bytes at the envelope": ("plain", scaled(*ROW, "bytes_at_envelope", by=1.00001), rf"{NAMED_ROW}bytes_at_env"),
-    "fewer bytes at the envelope": ("latent", scaled(*ROW, "bytes_at_envelope", by=0.99999), rf"{NAMED_ROW}bytes_at_env"),
-    "less bandwidth at the envelope": (
-        "windows", scaled(*ROW, "bandwidth_at_envelope_bytes_per_s", by=0.99999), rf"{NAMED_ROW}bandwidth"),
-    "any bandwidth at the envelope": (
-        "windows", replaced(*ROW, "bandwidth_at_envelope_bytes_per_s", value=None), rf"{NAMED_ROW}bandwidth"),
+    "a smaller share of the limit": ("windows", scaled(*ROW, "limit_share", by=0.9), rf"{NAMED_ROW}limit_share$"),
+    "more bytes at the limit": ("plain", scaled(*ROW, "bytes_at_limit", by=1.00001), rf"{NAMED_ROW}bytes_at_limit"),
+    "fewer bytes at the limit": ("latent", scaled(*ROW, "bytes_at_limit", by=0.99999), rf"{NAMED_ROW}bytes_at_limit"),
+    "less bandwidth at the limit": (
+        "windows", scaled(*ROW, "bandwidth_at_limit_bytes_per_s", by=0.99999), rf"{NAMED_ROW}bandwidth"),
+    "any bandwidth at the limit": (
+        "windows", replaced(*ROW, "bandwidth_at_limit_bytes_per_s", value=None), rf"{NAMED_ROW}bandwidth"),
     "one token more": ("hybrid", one_token_more, rf"{BUDGET}rows\[.*\]\.largest_prompt_tokens$"),
     "any prompt": ("plain", replaced(*ROW, "largest_prompt_tokens", value=None), rf"{NAMED_ROW}largest_prompt"),
     "a wider envelope": ("plain", scaled("transfer", "budget", "envelope_s", by=2), rf"{BUDGET}envelope_s$"),

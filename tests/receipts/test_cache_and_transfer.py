@@ -49,7 +49,6 @@ class TestCache:
                 "state_bytes_per_sequence": 0,
                 "allocated_bytes_per_token": pytest.approx(131_072 * factor, rel=1e-9),
                 "kv_memory_bytes": pytest.approx(memory, rel=1e-9),
-                "resident_tokens": pytest.approx(memory / (131_072 * factor), rel=1e-9),
             }
 
     def test_of_several_kinds_of_layers(self, measured: Built) -> None:
@@ -62,7 +61,6 @@ class TestCache:
         assert nominal["windows"] == [{"window_tokens": 128, "bytes_per_token": 36_864}]
         assert (nominal["growth_bytes_per_token"], nominal["state_bytes_per_sequence"]) == (36_864, 135_168)
         assert nominal["allocated_bytes_per_token"] == 73_728
-        assert nominal["resident_tokens"] == pytest.approx(40 * GIB / 73_728, rel=1e-9)
         assert conservative["state_bytes_per_sequence"] == pytest.approx(1.1 * 135_168, rel=1e-9)
 
     def test_batch_caps_of_the_compared_topologies_under_both_bounds(self, good: Built) -> None:
@@ -78,6 +76,7 @@ class TestCache:
             assert row["sequence_tokens"] == pytest.approx(tokens, rel=1e-9)
             assert row["sequence_bytes"] == pytest.approx(size, rel=1e-9)
             assert row["sequences"] == pytest.approx(min(slots, memory * GIB / size), rel=1e-9)
+            assert row["resident_tokens"] == pytest.approx(memory * GIB / (131_072 * factor), rel=1e-9)
             assert row["sequences"] == slots  # 970 or 972 tokens are 0.127 GB: 337 of them fit; 275 of 1.1 times that
 
     def test_memory_may_leave_fewer_than_the_slots(self, built_with: Callable[..., Built]) -> None:
@@ -148,7 +147,7 @@ class TestTransfer:
         transfer = built_with(beside, files={"transfers.csv": CURVE}).receipt["transfer"]
         assert transfer["sources"] == ["affine", "curve"]
         assert (transfer["nominal"]["bandwidth_bytes_per_s"], transfer["nominal"]["leaves_curve"]) == (18e9, True)
-        assert {row["bandwidth_at_envelope_bytes_per_s"] for row in transfer["budget"]["rows"]} == {None}
+        assert {row["bandwidth_at_limit_bytes_per_s"] for row in transfer["budget"]["rows"]} == {None}
 
     def test_the_curve_is_an_input_point_for_point(self, measured: Built) -> None:
         row = next(row for row in measured.receipt["inputs"] if row["path"] == "network.transfer_curve")
@@ -215,10 +214,10 @@ class TestBudget:
 
     def test_shares_of_a_reserve_where_one_is_declared(self, good: Built, measured: Built) -> None:
         without, having = (built.receipt["transfer"]["budget"] for built in (good, measured))
-        assert (without["reserve"], {row["reserve_share"] for row in without["rows"]}) == (None, {None})
+        assert (without["reserve"], {row["limit_share"] for row in without["rows"]}) == (None, {None})
         assert having["reserve"] == 0.75
         for row in having["rows"]:
-            assert row["reserve_share"] == pytest.approx(row["envelope_share"] / 0.75, rel=1e-9)
+            assert row["limit_share"] == pytest.approx(row["envelope_share"] / 0.75, rel=1e-9)
 
     def test_figures_have_ten_digits(self, separated: dict[str, Any]) -> None:
         budget = separated["transfer"]["budget"]
@@ -234,5 +233,5 @@ class TestBudget:
             wait = bounds[row["bound"]]["lanes"][0]["transfer_wait_s"]
             overhead, bandwidth, factor = (0.003, 18e9, 1) if row["bound"] == "nominal" else (0.004, 12e9, 1.1)
             fits = (0.06 - wait - overhead) * bandwidth
-            assert row["bytes_at_envelope"] == pytest.approx(fits, rel=1e-8)
+            assert row["bytes_at_limit"] == pytest.approx(fits, rel=1e-8)
             assert row["largest_prompt_tokens"] == math.floor(fits / (131_072 * factor))

@@ -43,11 +43,11 @@ class TestUsed:
         found = row(reserve=0.75)
         assert found["used_s"] == close(W + 0.015)
         assert found["envelope_share"] == close((W + 0.015) / 0.1)
-        assert found["reserve_share"] == close((W + 0.015) / 0.075)
+        assert found["limit_share"] == close((W + 0.015) / 0.075)
         assert found["bytes_mean"] == close(1e7)
 
     def test_without_a_reserve_there_is_no_share_of_it(self) -> None:
-        assert row()["reserve_share"] is None
+        assert row()["limit_share"] is None
         assert budget_of()["reserve"] is None
 
     def test_the_scenario_and_its_envelope_are_named(self) -> None:
@@ -72,7 +72,7 @@ class TestUsed:
         assert [one["bytes_mean"] for one in rows] == close([5e6, 3e7, 5e6, 3e7])
         # what fits of one transfer is the same for all lengths where nothing is hidden
         fits = [(0.095 - waiting) * w for waiting, w in zip(waits, (1e8, 8e7), strict=True)]
-        assert [one["bytes_at_envelope"] for one in rows] == close([fits[0], fits[0], fits[1], fits[1]])
+        assert [one["bytes_at_limit"] for one in rows] == close([fits[0], fits[0], fits[1], fits[1]])
 
     def test_a_bucket_that_uses_more_than_there_is(self) -> None:
         assert row(ttft_growth=0.01)["envelope_share"] == close((W + 0.015) / 0.01)
@@ -80,19 +80,19 @@ class TestUsed:
 
 class TestBytesAtTheEnvelope:
     def test_what_overhead_and_wait_leave_of_the_bandwidth(self) -> None:
-        assert row()["bytes_at_envelope"] == close((0.095 - W) * 1e9)
+        assert row()["bytes_at_limit"] == close((0.095 - W) * 1e9)
 
     def test_descriptors_are_those_of_the_bucket(self) -> None:
         """20000 of 1 us: T = 0.035 s, ρ_l = 0.07; more bytes do not add to them."""
-        assert row(per_descriptor=1e-6)["bytes_at_envelope"] == close((0.075 - wait(0.035, 0.07)) * 1e9)
+        assert row(per_descriptor=1e-6)["bytes_at_limit"] == close((0.075 - wait(0.035, 0.07)) * 1e9)
 
     def test_half_of_it_streamed(self) -> None:
         """W + 0.005 + Y/2 = 0.1, and Y/2 = 0.0948 s is less than the 0.11 s of prefill."""
-        assert row(phi=0.5)["bytes_at_envelope"] == close((0.19 - 2 * W) * 1e9)
+        assert row(phi=0.5)["bytes_at_limit"] == close((0.19 - 2 * W) * 1e9)
 
     def test_all_of_it_streamed_behind_prefill(self) -> None:
         """W + 0.005 + Y - 0.11 = 0.1."""
-        assert row(phi=1.0)["bytes_at_envelope"] == close((0.205 - W) * 1e9)
+        assert row(phi=1.0)["bytes_at_limit"] == close((0.205 - W) * 1e9)
 
     def test_of_a_bucket_behind_its_own_prefill_and_in_its_own_descriptors(self) -> None:
         """S(500) = 0.06 s, S(3000) = 0.31 s; 0.01 and 0.06 s of descriptors: W + 0.005 + 0.01 + Y - 0.06 = 0.5, or 0.06 and 0.31.
@@ -102,27 +102,27 @@ class TestBytesAtTheEnvelope:
         rows: Rows = budget_of(VARIED, (1000,), w=1e8, phi=1.0, per_descriptor=1e-6, ttft_growth=0.5)["rows"][:2]
         waiting = 0.030025 / 0.125 / 2 * 0.25 / 0.75
         assert rows[0]["used_s"] == close(waiting + 0.015)  # 0.05 s of payload are behind 0.06 s of prefill
-        assert [one["bytes_at_envelope"] for one in rows] == close([(0.545 - waiting) * 1e8, (0.745 - waiting) * 1e8])
+        assert [one["bytes_at_limit"] for one in rows] == close([(0.545 - waiting) * 1e8, (0.745 - waiting) * 1e8])
 
     def test_other_traffic_and_links_are_those_of_the_transfer(self) -> None:
         """Two links, a quarter of each: half of 1 GB/s: T = 0.025 s, one channel."""
         found = row(links=2, links_per_transfer=2, competing=0.75)
-        assert found["bytes_at_envelope"] == close((0.095 - wait(0.025, 0.05)) * 5e8)
+        assert found["bytes_at_limit"] == close((0.095 - wait(0.025, 0.05)) * 5e8)
 
     def test_along_a_curve_and_on_from_its_end(self) -> None:
         """10 MB take 0.02 s; 0.01 s and 2 ns a byte from 5 MB on."""
         found = row(curve=CURVE, **CURVE_ALONE)
-        assert found["bytes_at_envelope"] == close(5e6 + (0.09 - wait(0.02, 0.04)) / 2e-9)
+        assert found["bytes_at_limit"] == close(5e6 + (0.09 - wait(0.02, 0.04)) / 2e-9)
 
     def test_at_the_end_of_a_curve_that_is_left_for_a_slower_bandwidth(self) -> None:
         """20 MB are measured to take 0.04 s; a byte more would take 0.005 + 20 MB/0.1 GB/s."""
-        assert row(curve=CURVE, w=1e8)["bytes_at_envelope"] == pytest.approx(2e7, rel=1e-9)
+        assert row(curve=CURVE, w=1e8)["bytes_at_limit"] == pytest.approx(2e7, rel=1e-9)
 
     def test_absent_where_not_even_nothing_fits(self) -> None:
-        assert row(ttft_growth=0.005)["bytes_at_envelope"] is None
+        assert row(ttft_growth=0.005)["bytes_at_limit"] is None
 
     def test_absent_where_no_size_fills_it(self) -> None:
-        assert row(w=math.inf)["bytes_at_envelope"] is None
+        assert row(w=math.inf)["bytes_at_limit"] is None
 
 
 class TestBandwidthAtTheEnvelope:
@@ -131,34 +131,34 @@ class TestBandwidthAtTheEnvelope:
     T = (1.2 - math.sqrt(1.44 - 0.4)) / 2
 
     def test_the_wait_is_that_of_the_bandwidth(self) -> None:
-        assert row()["bandwidth_at_envelope_bytes_per_s"] == pytest.approx(1e7 / (self.T - 0.005), rel=1e-9)
+        assert row()["bandwidth_at_limit_bytes_per_s"] == pytest.approx(1e7 / (self.T - 0.005), rel=1e-9)
 
     def test_it_is_that_of_one_link_without_other_traffic(self) -> None:
         """Two links of 0.4 each carry 0.8 of what one would."""
         found = row(links=2, links_per_transfer=2, competing=0.6)
-        assert found["bandwidth_at_envelope_bytes_per_s"] == pytest.approx(1e7 / (self.T - 0.005) / 0.8, rel=1e-9)
+        assert found["bandwidth_at_limit_bytes_per_s"] == pytest.approx(1e7 / (self.T - 0.005) / 0.8, rel=1e-9)
 
     def test_half_of_it_streamed(self) -> None:
         """W + T - (T - 0.005)/2 = 0.1: 0.495·T + 0.0025 = 0.1 - 0.2·T."""
         seconds = 0.0975 / 0.695
-        found = row(phi=0.5)["bandwidth_at_envelope_bytes_per_s"]
+        found = row(phi=0.5)["bandwidth_at_limit_bytes_per_s"]
         assert found == pytest.approx(1e7 / (seconds - 0.005), rel=1e-9)
 
     def test_the_links_may_be_full_before_the_envelope_is(self) -> None:
         """ρ_l = 0.1 at T = 0.05 s."""
-        assert row(u_l=0.1)["bandwidth_at_envelope_bytes_per_s"] == pytest.approx(1e7 / 0.045, rel=1e-9)
+        assert row(u_l=0.1)["bandwidth_at_limit_bytes_per_s"] == pytest.approx(1e7 / 0.045, rel=1e-9)
 
     def test_links_of_each_decode_worker(self) -> None:
         """ρ_l = 2·T/3 each: T + T²/(3 - 2·T) = 0.1, T² - 3.2·T + 0.3 = 0."""
         found = row(scenario="disaggregated/p1/d3", sharing="per_decode_worker")
         seconds = (3.2 - math.sqrt(3.2**2 - 1.2)) / 2
-        assert found["bandwidth_at_envelope_bytes_per_s"] == pytest.approx(1e7 / (seconds - 0.005), rel=1e-9)
+        assert found["bandwidth_at_limit_bytes_per_s"] == pytest.approx(1e7 / (seconds - 0.005), rel=1e-9)
 
     def test_of_a_bucket_the_wait_is_of_all(self) -> None:
         """The wait of all and the movement of one bucket are 0.5 s at the bandwidth, of lengths 500 and 3000."""
         rows: Rows = budget_of(VARIED, (1000,), ttft_growth=0.5)["rows"][:2]
         for tokens, one in zip((500, 3000), rows, strict=True):
-            w = one["bandwidth_at_envelope_bytes_per_s"]
+            w = one["bandwidth_at_limit_bytes_per_s"]
             short, long = 0.005 + 5e6 / w, 0.005 + 3e7 / w
             mean, second = (4 * short + long) / 5, (4 * short**2 + long**2) / 5
             waiting = second / mean / 2 * 2 * mean / (1 - 2 * mean)
@@ -166,10 +166,10 @@ class TestBandwidthAtTheEnvelope:
 
     @pytest.mark.parametrize("overrides", [{"curve": CURVE}, {"curve": CURVE, **CURVE_ALONE}])
     def test_absent_where_a_curve_is_declared(self, overrides: dict[str, Any]) -> None:
-        assert row(**overrides)["bandwidth_at_envelope_bytes_per_s"] is None
+        assert row(**overrides)["bandwidth_at_limit_bytes_per_s"] is None
 
     def test_absent_where_overhead_alone_uses_it(self) -> None:
-        assert row(ttft_growth=0.005)["bandwidth_at_envelope_bytes_per_s"] is None
+        assert row(ttft_growth=0.005)["bandwidth_at_limit_bytes_per_s"] is None
 
 
 class TestLargestPrompt:
@@ -197,7 +197,7 @@ class TestLargestPrompt:
         """A block of 1000 tokens takes 0.005 + 0.01 s, of nothing 0.005."""
         found = row(block_tokens=1000, ttft_growth=0.006)
         assert found["largest_prompt_tokens"] == 0
-        assert found["bytes_at_envelope"] == close((0.001 - wait(0.019995, 0.03999)) * 1e9)
+        assert found["bytes_at_limit"] == close((0.001 - wait(0.019995, 0.03999)) * 1e9)
         assert row(ttft_growth=0.005)["largest_prompt_tokens"] == 0
 
     def test_absent_where_prefill_hides_any(self) -> None:
@@ -234,7 +234,7 @@ def test_bytes_just_below_fit_and_just_above_do_not(phi: float, form: dict[str, 
         taken, payload = parts(size)
         return wait(seconds, 2 * seconds) + taken - min(phi * payload, 0.11)
 
-    at = found["bytes_at_envelope"]
+    at = found["bytes_at_limit"]
     assert used(at * (1 - 1e-9)) < 0.3 < used(at * (1 + 1e-9))
 
 
@@ -298,7 +298,7 @@ def test_where_a_curve_ends_in_a_jump_the_largest_that_fits_is_meant() -> None:
     requests = in_pairs(*[(850, 101)] * 5)
     found = budget_of(requests, curve="8000000:0.001 9000000:0.002", w=2e7)["rows"][0]
     assert found["envelope_share"] < 0.02
-    assert found["bytes_at_envelope"] == close(9e6)
+    assert found["bytes_at_limit"] == close(9e6)
     assert found["largest_prompt_tokens"] == 900
 
 
@@ -306,5 +306,5 @@ def test_beyond_a_curve_that_does_not_fit_a_bandwidth_may() -> None:
     """The curve takes 0.2 s and more, twice the envelope; beyond 20 MB, 5 ms and 1 GB/s leave room for over 90 MB."""
     found = budget_of(STEADY, curve="10000000:0.2 20000000:0.3", w=1e9)["rows"][0]
     assert found["envelope_share"] > 1
-    assert found["bytes_at_envelope"] == close((0.1 - found["used_s"] + 0.2 - 0.005) * 1e9)
+    assert found["bytes_at_limit"] == close((0.1 - found["used_s"] + 0.2 - 0.005) * 1e9)
     assert found["largest_prompt_tokens"] > 2000

@@ -135,9 +135,9 @@ def test_more_bandwidth_never_raises_a_share_of_the_envelope_nor_lowers_what_fit
     declared, slower = ([row for row in rows if row["bound"] == bound] for bound in ("nominal", "conservative"))
     for fast, slow in zip(declared, slower, strict=False):
         assert fast["bucket"] == slow["bucket"]
-        for name in ("used_s", "envelope_share", "reserve_share"):
+        for name in ("used_s", "envelope_share", "limit_share"):
             assert fast[name] <= slow[name] * (1 + TOLERANCE)
-        for name in ("bytes_at_envelope", "largest_prompt_tokens"):  # absent where any fits, or where none does
+        for name in ("bytes_at_limit", "largest_prompt_tokens"):  # absent where any fits, or where none does
             if fast[name] is not None and slow[name] is not None:
                 assert fast[name] >= slow[name] * (1 - 1e-9)
         assert fast["bytes_mean"] == slow["bytes_mean"]
@@ -152,10 +152,10 @@ def test_a_transfer_within_the_envelope_is_smaller_than_what_would_use_it(
     one = requests.with_columns(prompt_tokens=pl.lit(900, pl.Int32), cached_prompt_tokens=pl.lit(0, pl.Int32))
     rows = budget_of(one, **numbers | {"phi": 0.0, "kv_memory": 1e12})["rows"]
     for row in rows:
-        if row["bytes_at_envelope"] is not None:
-            within = row["bytes_mean"] <= row["bytes_at_envelope"] * (1 + 1e-9)
+        if row["bytes_at_limit"] is not None:
+            within = row["bytes_mean"] <= row["bytes_at_limit"] * (1 + 1e-9)
             assert within == (row["envelope_share"] <= 1 + 1e-9)
-            bandwidth = row["bandwidth_at_envelope_bytes_per_s"]
+            bandwidth = row["bandwidth_at_limit_bytes_per_s"]
             if bandwidth is not None and abs(row["envelope_share"] - 1) > 1e-6:
                 assert (bandwidth <= numbers["w"]) == (row["envelope_share"] <= 1)
 

@@ -40,6 +40,11 @@ class Count(NamedTuple):
     read_from: str
 
 
+def counted(entries: Sequence[Any]) -> str:
+    """``1 entry`` or ``2 entries``."""
+    return f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}"
+
+
 @dataclass(frozen=True)
 class Config:
     """A section of a config.json. ``where`` leads to it, ``part`` is what is in it, ``defaults`` are its class's."""
@@ -151,7 +156,7 @@ class Config:
         if isinstance(drafts, int) and not isinstance(drafts, bool) and len(entries) == layers.value + drafts:
             entries = entries[: layers.value]
         if len(entries) != layers.value:
-            found = f"{len(entries)} entries, and {layers.read_from}; expected one for each layer"
+            found = f"{counted(entries)}, and {layers.read_from}; expected one for each layer"
             self.refuse(name, found)
         for position, entry in enumerate(entries):
             if isinstance(entry, bool) or not isinstance(entry, str | int) or entry not in words:
@@ -174,11 +179,11 @@ class Config:
         found = "null" if name in self.part else "missing"
         self.refuse(name, f"{found}; expected {what}")
 
-    def refuse(self, name: str | None, message: str) -> NoReturn:
+    def refuse(self, name: str | None, message: str, hint: str = BY_HAND) -> NoReturn:
         """The problem at a key of this section; at the mapping around it where the key is missing."""
         where = self.where if name is None else (*self.where, name)
         near = where
         while near and near not in self.places:
             near = near[:-1]
         line, column = self.places.get(near, (1, 1))
-        raise DeclarationProblems([Problem(self.file, line, column, show_path(where), message, BY_HAND)])
+        raise DeclarationProblems([Problem(self.file, line, column, show_path(where), message, hint)])

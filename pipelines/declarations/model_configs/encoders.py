@@ -2,14 +2,12 @@
 
 from pipelines.declarations.model_configs.attention import heads, over
 from pipelines.declarations.model_configs.config import HEADS, HIDDEN, LAYERS, Config, Count
-from pipelines.declarations.model_configs.kept import Heads, Layers, full, keeping
+from pipelines.declarations.model_configs.kept import OF_ENCODER, Heads, Layers, full, keeping
 from pipelines.declarations.model_configs.windows import every, pattern, split, window_of
-
-_CROSS = "keys and values of every position of the encoder"
 
 
 def _with_cross(config: Config, own: Layers, layers: Count, same: Heads, tokens: Count | None = None) -> Layers:
-    cross = keeping(config, "cross", layers, same.count, same.key, same.value, _CROSS, tokens)
+    cross = keeping(config, "cross", layers, same.count, same.key, same.value, OF_ENCODER, tokens)
     return Layers.of(*own.parts, cross, *own.without, *own.notes)
 
 

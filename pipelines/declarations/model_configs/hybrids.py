@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pipelines.declarations.model_configs.attention import attention_heads, head_dim, heads, kv_heads
 from pipelines.declarations.model_configs.config import HEAD_DIM, HIDDEN, Config, Count
 from pipelines.declarations.model_configs.kept import Heads, Layers, full, nothing, some, window
-from pipelines.declarations.model_configs.latent import latent
+from pipelines.declarations.model_configs.latent import heads_that_do_not_count, latent
 from pipelines.declarations.model_configs.states import (
     BAMBA,
     LIGHTNING_WIDTH,
@@ -204,12 +204,13 @@ def kimi_linear(config: Config) -> Layers:
     attend = part.positions("full_attn_layers", layers, first=1)
     recur = part.positions("kda_layers", layers, first=1)
     if attend & recur or len(attend | recur) != layers.value:
-        found = f"{len(recur)} layers beside {len(attend)} full_attn_layers, and {layers.read_from}"
+        found = f"{len(recur)} {'layer' if len(recur) == 1 else 'layers'} beside {len(attend)} full_attn_layers, and {layers.read_from}"
         part.refuse("kda_layers", f"{found}; expected each layer in one of them")
     kinds = ["full" if layer in attend else "state" for layer in range(layers.value)]
     return Layers.of(
         latent(config, some(layers, kinds, "full", "full_attn_layers")),
         delta_attention(config).of(config, some(layers, kinds, "state", "kda_layers")) if recur else None,
+        heads_that_do_not_count(config) if attend else None,
     )
 
 

@@ -9,6 +9,16 @@ from pipelines.declarations.model_configs.config import CONTEXT, Config, Count
 
 ORDER: tuple[CacheKind, ...] = ("full", "latent", "index", "window", "state", "cross")
 
+KEYS_AND_VALUES = "keys and values of every token"
+ONE_LATENT = "one latent of keys and values per token (MLA)"
+OF_ENCODER = "keys and values of every position of the encoder"
+ONE_INDEX = "an index vector per token for sparse attention"
+
+
+def of_last(tokens: int) -> str:
+    """What layers with a window keep."""
+    return f"keys and values of the last {tokens:,} {'token' if tokens == 1 else 'tokens'}"
+
 
 @dataclass(frozen=True)
 class Heads:
@@ -86,17 +96,16 @@ def keeping(
 
 def full(config: Config, layers: Count | None, heads: Heads) -> ReadLayers | None:
     """Layers that keep a key and a value for every token and KV head."""
-    return keeping(config, "full", layers, heads.count, heads.key, heads.value, "keys and values of every token")
+    return keeping(config, "full", layers, heads.count, heads.key, heads.value, KEYS_AND_VALUES)
 
 
 def window(config: Config, layers: Count | None, heads: Heads, tokens: Count) -> ReadLayers | None:
     """Layers that keep the keys and values of the last ``tokens`` tokens: of every token, where no context is longer."""
     context = config.first(*CONTEXT)
     if context and tokens.value >= context.value:
-        meaning = f"keys and values of every token: the window of {tokens.value:,} is no shorter than the context"
+        meaning = f"{KEYS_AND_VALUES}: the window of {tokens.value:,} is no shorter than the context"
         return keeping(config, "full", layers, heads.count, heads.key, heads.value, meaning)
-    meaning = f"keys and values of the last {tokens.value:,} tokens"
-    return keeping(config, "window", layers, heads.count, heads.key, heads.value, meaning, tokens)
+    return keeping(config, "window", layers, heads.count, heads.key, heads.value, of_last(tokens.value), tokens)
 
 
 def nothing(layers: Count | None, meaning: str) -> LayersWithout | None:

@@ -2,10 +2,9 @@
 
 from pipelines.declarations.model_cache import ReadLayers
 from pipelines.declarations.model_configs.attention import plain
-from pipelines.declarations.model_configs.config import LAYERS, Config, Count
-from pipelines.declarations.model_configs.kept import Layers, keeping, one, some
+from pipelines.declarations.model_configs.config import HEAD_DIM, KV_HEADS, LAYERS, Config, Count
+from pipelines.declarations.model_configs.kept import ONE_INDEX, ONE_LATENT, Layers, keeping, one, some
 
-ONE_LATENT = "one latent for all heads"
 INDEX_SCALE_ELEMENTS, INDEX_SCALE_BYTES = 128, 4
 """One fp32 scale for 128 fp8 elements of an index (DeepseekV32IndexerCache in vLLM)."""
 
@@ -16,10 +15,10 @@ def latent(config: Config, layers: Count | None) -> ReadLayers | None:
         config,
         "latent",
         layers,
-        one(ONE_LATENT),
+        one("one latent for all heads"),
         config.get("kv_lora_rank", what="the size of the latent"),
         config.get("qk_rope_head_dim", what="the part of a key that carries the position"),
-        "one latent of keys and values per token",
+        ONE_LATENT,
     )
 
 
@@ -32,9 +31,17 @@ def mla(config: Config) -> Layers:
         size = config.get("index_head_dim", what="the size of an index vector")
         scales = -(-size.value // INDEX_SCALE_ELEMENTS)
         scale = Count(INDEX_SCALE_BYTES * scales, f"an fp32 scale per {INDEX_SCALE_ELEMENTS} elements")
-        meaning = "an index vector per token for sparse attention"
-        index = keeping(config, "index", indexed, one("one index for all heads"), size, scale, meaning)
-    return Layers.of(latent(config, layers), index, _kept_otherwise(config))
+        index = keeping(config, "index", indexed, one("one index for all heads"), size, scale, ONE_INDEX)
+    return Layers.of(latent(config, layers), index, _kept_otherwise(config), heads_that_do_not_count(config))
+
+
+def heads_that_do_not_count(config: Config) -> str | None:
+    """A note on keys that say how much other models keep, and say nothing of a latent; None where there are none."""
+    found = [count.read_from for names in (KV_HEADS, HEAD_DIM) if (count := config.first(*names))]
+    if not found:
+        return None
+    verb = "do" if len(found) > 1 else "does"
+    return f"{' and '.join(found)} {verb} not count: all heads share one latent (MLA)"
 
 
 def deepseek_v2(config: Config) -> Layers:
@@ -78,4 +85,5 @@ def longcat(config: Config) -> Layers:
     hidden = config.find(LAYERS[0])
     if hidden is not None and hidden.value not in (layers.value, 2 * layers.value):
         config.refuse(LAYERS[0], f"{hidden.value}, and {layers.read_from}; expected as many, or twice as many")
-    return Layers.of(latent(config, Count(2 * layers.value, f"two attentions in each of {layers.read_from}")))
+    twice = Count(2 * layers.value, f"two attentions in each of {layers.read_from}")
+    return Layers.of(latent(config, twice), heads_that_do_not_count(config))

@@ -55,3 +55,9 @@ def _with_feed_forward(config: Config, outside: int, layers: int, hidden: int, *
 def _first(config: Config, *names: str) -> int | None:
     found = config.first(*names)
     return None if found is None else found.value
+
+
+def has_experts(config: Config) -> bool:
+    """Whether a token passes through some of the experts only."""
+    experts = _first(config, *_EXPERTS)
+    return experts is not None and experts > 1

@@ -4,13 +4,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pipelines.declarations.cache import shape_text
 from pipelines.declarations.model_cache import ModelCache
-from pipelines.declarations.model_configs.config import CONTEXT, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Config
+from pipelines.declarations.model_configs.config import CONTEXT, HEAD_DIM, HEADS, KV_HEADS, LAYERS, MAX_COUNT, Config
 from pipelines.declarations.model_configs.defaults import DEFAULTS
 from pipelines.declarations.model_configs.families import FAMILIES, TEXT_OF, UNGATED
 from pipelines.declarations.model_configs.json_text import EXPECTED, key_places, parsed
 from pipelines.declarations.model_configs.kept import Layers
-from pipelines.declarations.model_configs.parameters import weights
+from pipelines.declarations.model_configs.latent import INDEX_SCALE_BYTES, INDEX_SCALE_ELEMENTS
+from pipelines.declarations.model_configs.parameters import has_experts, weights
 from pipelines.declarations.model_configs.special import check_special
 from pipelines.declarations.problems import DeclarationProblems, Problem, Where, show
 from pipelines.declarations.text import read_text
@@ -71,7 +73,8 @@ def _refuse_unknown(config: Config) -> NoReturn:
     """Refuse a family whose cache is not known, with what the file lacks of what it would need."""
     lacking = ", ".join(names[0] for names in _FIELDS if not config.has(*names))
     if config.family is None and isinstance(config.part.get("quantization"), dict):
-        config.refuse("quantization", f"describes a quantization, not a model; expected {EXPECTED}")
+        found = f"describes a quantization, not a model; expected {EXPECTED}"
+        config.refuse("quantization", found, "give the config.json beside it")
     says = f"; the file lacks {lacking}" if lacking else "; keys of its own may change the cache"
     if config.family is None:
         config.refuse("model_type", f"missing{says if lacking else ''}; expected the family of the model")
@@ -91,11 +94,12 @@ def _model_cache(config: Config, read: Layers) -> ModelCache:
         family=config.family,
         parts=read.parts,
         without=read.without,
-        notes=(*read.notes, *_notes(config)),
+        notes=(*read.notes, *_notes(config, read)),
         attention_heads=count,
         context_tokens=context.value if context else None,
         parameters=total,
         active_parameters=active,
+        has_experts=has_experts(config),
     )
 
 
@@ -104,17 +108,37 @@ def _decoder(config: Config) -> Mapping[str, Any]:
     return decoder if isinstance(decoder, dict) else config.part
 
 
-def _notes(config: Config) -> Iterator[str]:
+def _notes(config: Config, read: Layers) -> Iterator[str]:
     """What the file says beside the shape."""
     drafts = config.first(*_DRAFTS)
     if drafts:
         yield f"layers that draft further tokens are not counted: {drafts.read_from}"
     if config.part.get("sparse_attention_config"):
-        yield "an index cache for sparse attention (sparse_attention_config) is not counted: engines differ in it"
+        differ = "an index cache for sparse attention (sparse_attention_config) is not counted: engines differ in it"
+        yield differ + _index_by_hand(config, read)
     for part in dict.fromkeys((config.where, ())):
         outer = config.part if part else config.whole_file
         for name, stated in _quantized_cache(outer.get("quantization_config")):
-            yield f"the file asks for a quantized KV cache (quantization_config.{name} {stated}): say so in kv_dtype"
+            served = "--kv-dtype (model.kv_dtype in a cohort) says what is served"
+            yield f"the file states a quantized KV cache (quantization_config.{name} {stated}): {served}"
+
+
+def _index_by_hand(config: Config, read: Layers) -> str:
+    """How to count the index that ``sparse_attention_config`` describes; nothing where it does not say how many layers have one."""
+    sparse = config.part["sparse_attention_config"]
+    layers, size = (
+        (sparse.get("sparse_attention_freq"), sparse.get("sparse_index_dim")) if isinstance(sparse, dict) else (0, 0)
+    )
+    if not isinstance(layers, list) or not any(layers) or type(size) is not int or not 1 <= size <= MAX_COUNT:
+        return ""
+    have = sum(bool(layer) for layer in layers)
+    shape = shape_text(tuple(part.layers for part in read.parts))
+    scale = INDEX_SCALE_BYTES * -(-size // INDEX_SCALE_ELEMENTS)
+    said = f"sparse_attention_freq: {have:,} of {len(layers):,} layers, sparse_index_dim {size:,}"
+    return (
+        f"; to count it, declare the shape by hand (--shape, or model.cache in a cohort) with an index beside it, as in '{shape} index:{have}x{size}+{scale}' "
+        f"({said}) for one vector per token in fp8 with its scale, or index:{have}x{2 * size}+0 for one in 16 bits"
+    )
 
 
 def _quantized_cache(quantization: object) -> Iterator[tuple[str, str]]:

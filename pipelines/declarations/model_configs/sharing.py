@@ -5,7 +5,7 @@ from typing import Any
 
 from pipelines.declarations.model_cache import LayersWithout, ReadLayers
 from pipelines.declarations.model_configs.attention import attention_heads, head_dim, heads
-from pipelines.declarations.model_configs.config import KV_HEADS, Config, Count
+from pipelines.declarations.model_configs.config import KV_HEADS, Config, Count, counted
 from pipelines.declarations.model_configs.kept import Heads, Layers, full, nothing, some
 from pipelines.declarations.model_configs.windows import Pattern, Rule, every, pattern, split, window_of
 from pipelines.declarations.problems import show
@@ -83,7 +83,7 @@ def block_configs(config: Config) -> Layers:
     layers, queries = config.layers(), attention_heads(config)
     blocks = config.entries("block_configs")
     if len(blocks) != layers.value:
-        config.refuse("block_configs", f"{len(blocks)} entries, and {layers.read_from}; expected one for each layer")
+        config.refuse("block_configs", f"{counted(blocks)}, and {layers.read_from}; expected one for each layer")
     counts = [_block_heads(config, queries, layer, block) for layer, block in enumerate(blocks)]
     size = head_dim(config, queries)
     return _by_heads(config, layers, counts, size, "block_configs")
@@ -134,7 +134,7 @@ def openelm(config: Config) -> Layers:
 def _heads_list(config: Config, key: str, layers: Count) -> list[int]:
     counts = [config.whole(key, count) for count in config.entries(key)]
     if len(counts) != layers.value:
-        config.refuse(key, f"{len(counts)} entries, and {layers.read_from}; expected one for each layer")
+        config.refuse(key, f"{counted(counts)}, and {layers.read_from}; expected one for each layer")
     return counts
 
 

@@ -1,7 +1,7 @@
 """Keys that change what a cache is, for families that do not read them: what such a key means is said, and the file is refused."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from pipelines.declarations.model_configs.config import Config
 from pipelines.declarations.problems import show
@@ -34,8 +34,15 @@ _WINDOW = "a sliding window"
 _STATE = "a state in place of keys and values"
 _OTHER_HEADS = "layers with different KV heads"
 
+COMPRESSED = "compress_ratios"
+BY_EQUIVALENT = (
+    "where the engine documents bytes per token, declare a shape that has as many: phaseledger kv --shape, "
+    "or model.cache in a cohort (docs/kv.md)"
+)
+"""What to do with a cache that has no shape of its own."""
+
 SPECIAL: Mapping[str, tuple[_Says, str]] = {
-    "compress_ratios": (is_set, "a cache that is compressed by another ratio in each layer has no bytes per token"),
+    COMPRESSED: (is_set, "layers that keep several tokens as one"),
     "is_encoder_decoder": (is_set, "an encoder beside the decoder"),
     "encoder_layers": (is_set, "an encoder beside the decoder"),
     "num_decoder_layers": (is_set, "an encoder beside the decoder"),
@@ -103,9 +110,19 @@ def check_special(config: Config, read: frozenset[str]) -> None:
         value = config.part.get(key)
         if key in read or not says(value) or key in off:
             continue
+        if key == COMPRESSED:
+            _refuse_compressed(config, value)
         config.refuse(
             key, f"{_shown(value)}: {meaning}; expected a model without it, or a model_type that is known to have it"
         )
+
+
+def _refuse_compressed(config: Config, ratios: object) -> NoReturn:
+    shown = "ratios"
+    if isinstance(ratios, list) and all(isinstance(ratio, int) for ratio in ratios):
+        shown = f"ratios of {', '.join(map(show, sorted(set(ratios))))} over layers"
+    found = f"{shown}: layers keep several tokens as one, and their bytes per token depend on the engine"
+    config.refuse(COMPRESSED, f"{found}; expected a model without them", BY_EQUIVALENT)
 
 
 def _shown(value: object) -> str:
