@@ -40,7 +40,7 @@ def project() -> Path:
 def shared() -> Path:
     """Real traces and models beside the checkout, in ../shared; never part of it."""
     if not (SHARED / "traces").is_dir():
-        missing = "the real traces are missing: expected the directory ../shared/traces beside the checkout"
+        missing = "real traces and models are missing: expected the directory ../shared beside the checkout"
         if _on_ci():
             pytest.fail(missing)
         pytest.skip(missing)

@@ -13,7 +13,7 @@ _CACHES: tuple[list[Json] | None, ...] = (
     None,
     [
         {"kind": "full", "layers": 18, "kv_heads": 8, "head_dim": 64},
-        {"kind": "window", "layers": 18, "kv_heads": 8, "head_dim": 64, "window_tokens": 128},
+        {"kind": "window", "layers": 18, "kv_heads": 8, "head_dim": 64, "window_tokens": 130},
     ],
     [
         {"kind": "latent", "layers": 61, "latent_dim": 512, "rope_dim": 64},

@@ -1,6 +1,6 @@
 """KV cache bytes (docs/arithmetic.md, section 2), exactly: fractions of a byte where elements are smaller than one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from pipelines.declarations.cache import CacheLayers, CacheShape
@@ -167,6 +167,12 @@ def in_blocks(tokens: int, block_tokens: int) -> int:
     return -(-tokens // block_tokens) * block_tokens
 
 
+def _in_blocks(layers: CacheLayers, block_tokens: int) -> CacheLayers:
+    if layers.kind != "window" or layers.tokens is None:
+        return layers
+    return replace(layers, tokens=in_blocks(layers.tokens, block_tokens))
+
+
 @dataclass(frozen=True)
 class BoundedLayers:
     """Layers that keep the last ``tokens`` tokens: how many they are, and their bytes per token together (ω)."""
@@ -205,13 +211,14 @@ class CacheModel:
 def cache_model(
     shape: CacheShape, kv_dtype: str, *, tensor_parallel: int, layout_factor: float, block_tokens: int
 ) -> CacheModel:
-    """``shape`` under one bound.
+    """``shape`` under one bound. Windows are of whole blocks.
 
     >>> cache_model(
     ...     (CacheLayers("full", 32, 8, 128, 128),), "bf16", tensor_parallel=1, layout_factor=1.5, block_tokens=1
     ... ).growth
     196608.0
     """
+    shape = tuple(_in_blocks(part, block_tokens) for part in shape)
     found = cache_bytes(shape, kv_dtype, tensor_parallel)
     factor = Fraction(layout_factor)
 

@@ -71,7 +71,8 @@ def residual_step_s(b: pl.Expr, step: pl.Expr) -> pl.Expr:
     >>> round(pl.select(residual_step_s(pl.lit(0.0), pl.lit(0.02))).item(), 12)
     0.0
     """
-    return (1 - (-b).exp()) * step / 2
+    decoding = 2 * (-b / 2).exp() * (b / 2).sinh()  # 1 - e^(-b) without losing the digits of a small b
+    return decoding * step / 2
 
 
 def slot_wait_s(b: pl.Expr, slots: Number, d1: pl.Expr, d2: pl.Expr, t: pl.Expr) -> pl.Expr:

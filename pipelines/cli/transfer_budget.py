@@ -52,12 +52,15 @@ def _verified(file: Path) -> Json:
 
     try:
         read = read_receipt(file).receipt
-        passed = verify(file, None).passed
+        verification = verify(file, None)
     except Unreadable as error:
         hint = "" if file.exists() else " (hint: give the directory of a plan's receipt, as in receipts/moderate-chat)"
         click.echo(f"{error}{hint}", err=True)
         stop(BAD_INPUT)
-    if not passed:
-        click.echo(f"{file}: verification failed; phaseledger verify says which value disagrees", err=True)
+    if not verification.passed:
+        first = verification.disagreements[0]
+        click.echo(
+            f"{file}: verification failed: {first.where}: found {first.found}, expected {first.expected}", err=True
+        )
         stop(VERIFICATION_FAILED)
     return read

@@ -31,7 +31,8 @@ def print_budget(receipt: Json) -> None:
     click.echo(f"envelope   TTFT may grow by {shown(budget['envelope_s'], 's')}{reserve}")
     click.echo()
     if budget["rows"]:
-        console.print(_used(budget, has_bandwidth=moved["sources"] == ["affine"]))
+        console.print(_used(receipt, budget))
+    _print_marks(receipt, budget)
     _print_refusals(receipt, budget["scenario"])
     click.echo()
     if budget["staging"]:
@@ -40,6 +41,18 @@ def print_budget(receipt: Json) -> None:
     console.print(_memory(receipt["kv"]))
     if any(moved[bound]["leaves_curve"] for bound in ("nominal", "conservative")):
         click.echo("note: some transfers are smaller or larger than any in the curve; phaseledger plan says how many")
+
+
+def _print_marks(receipt: Json, budget: Json) -> None:
+    """What the marks in the table mean, where there are any."""
+    if any(_bandwidth(receipt, row).endswith("!") for row in budget["rows"]):
+        line = _declared(receipt, "network.line_rate")
+        assert line is not None
+        click.echo(f"! above the declared line rate of {line / 1e9:.4g} GB/s")
+    if any(
+        cell.endswith("*") for row in budget["rows"] for cell in (_fitting_bytes(receipt, row), _prompt(receipt, row))
+    ):
+        click.echo("* outside of the declared curve, not measured")
 
 
 def _print_refusals(receipt: Json, scenario: str) -> None:
@@ -60,7 +73,7 @@ def _each(moved: Json) -> str:
     return ", ".join([*parts, f"{nominal['channels']} at once"])
 
 
-def _used(budget: Json, *, has_bandwidth: bool) -> Table:
+def _used(receipt: Json, budget: Json) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("bound", no_wrap=True)
     table.add_column("bucket", no_wrap=True)
@@ -76,8 +89,6 @@ def _used(budget: Json, *, has_bandwidth: bool) -> Table:
     ):
         table.add_column(name, justify="right", no_wrap=True)
     for row in budget["rows"]:
-        absent = ANY if row["limit_share"] <= 1 else NONE
-        bandwidth, prompt = row["bandwidth_at_limit_bytes_per_s"], row["largest_prompt_tokens"]
         table.add_row(
             row["bound"],
             row["bucket"],
@@ -86,11 +97,58 @@ def _used(budget: Json, *, has_bandwidth: bool) -> Table:
             shown(row["limit_s"], "s"),
             shown(row["limit_share"], "ratio"),
             _size(row["bytes_mean"]),
-            absent if row["bytes_at_limit"] is None else _size(row["bytes_at_limit"]),
-            f"{bandwidth / 1e9:.4g} GB/s" if bandwidth else absent if has_bandwidth else "-",
-            ANY if prompt is None else f"{prompt:,} tokens" if prompt else NONE,
+            _fitting_bytes(receipt, row),
+            _bandwidth(receipt, row),
+            _prompt(receipt, row),
         )
     return table
+
+
+def _fitting_bytes(receipt: Json, row: Json) -> str:
+    size = row["bytes_at_limit"]
+    if size is None:
+        return ANY if row["limit_share"] <= 1 else NONE
+    return _size(size) + _beyond(receipt, size)
+
+
+def _bandwidth(receipt: Json, row: Json) -> str:
+    """The bandwidth of a link that it takes, marked where the declared lines do not carry it."""
+    bandwidth, line = row["bandwidth_at_limit_bytes_per_s"], _declared(receipt, "network.line_rate")
+    if receipt["transfer"]["sources"] != ["affine"]:
+        return "-"
+    if bandwidth is None:
+        return ANY if row["limit_share"] <= 1 else NONE
+    return f"{bandwidth / 1e9:.4g} GB/s" + ("!" if line is not None and bandwidth > line else "")
+
+
+def _prompt(receipt: Json, row: Json) -> str:
+    tokens = row["largest_prompt_tokens"]
+    if tokens is None:
+        return ANY
+    if tokens == 0:
+        return NONE
+    kv = receipt["kv"]
+    cache, block = kv[row["bound"]], kv["block_tokens"]
+    held = -(-tokens // block) * block
+    bounded = sum(one["bytes_per_token"] * min(held, one["window_tokens"]) for one in cache["windows"])
+    relayout = _declared(receipt, "network.relayout_factor", row["bound"]) or 1
+    size = relayout * (cache["growth_bytes_per_token"] * held + bounded + cache["state_bytes_per_sequence"])
+    return f"{tokens:,} tokens{_beyond(receipt, size)}"
+
+
+def _beyond(receipt: Json, size: float) -> str:
+    """The mark of a size that the declared curve does not cover."""
+    curve = next((row["value"] for row in receipt["inputs"] if row["path"] == "network.transfer_curve"), None)
+    if curve is None:
+        return ""
+    first, last = (int(point.partition(":")[0]) for point in (curve.split()[0], curve.split()[-1]))
+    return "" if first <= size <= last * (1 + 1e-9) else "*"
+
+
+def _declared(receipt: Json, path: str, bound: str = "nominal") -> float | None:
+    """An input of the receipt; None where it is not declared."""
+    member = "value" if bound == "nominal" else "conservative"
+    return next((float(row[member]) for row in receipt["inputs"] if row["path"] == path), None)
 
 
 def _staging(budget: Json) -> Table:

@@ -122,7 +122,7 @@ def _layers(item: object) -> CacheLayers | None:
     kind = item["kind"]
     needed, allowed = _KEYS[kind]
     counts = {key: whole(item.get(key)) for key in ("layers", *needed)}
-    least = {"elements_per_head": 0}
+    least = dict.fromkeys(("elements_per_head", "rope_dim", "scale_bytes"), 0)
     if any(count is None or count < least.get(key, 1) for key, count in counts.items()):
         return None
     if set(item) - {"kind", *counts, *allowed}:
@@ -130,7 +130,7 @@ def _layers(item: object) -> CacheLayers | None:
     read = {key: count for key, count in counts.items() if count is not None}
     if kind in ("full", "window"):
         value_dim = whole(item.get("value_dim", read["head_dim"]))
-        if value_dim is None:
+        if value_dim is None or value_dim < 0:
             return None
         return CacheLayers(
             kind, read["layers"], read["kv_heads"], read["head_dim"], value_dim, read.get("window_tokens")

@@ -50,6 +50,9 @@ _GROUPED = re.compile(r"[-+]?[0-9]+([,_' ][0-9]+)+(\.[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?(nan|inf|infinity)", re.IGNORECASE)
 _WITH_UNIT = re.compile(r"(?P<number>[-+]?[0-9.]+([eE][-+]?[0-9]+)?)\s*[A-Za-zµμ]+")
 _LONGEST_NUMBER = 40
+CLOSEST = Fraction(1, 10**6)
+"""Sizes of a curve that differ by a smaller part are repeats of one: a line between them has any slope."""
+
 _SMALLEST, _LARGEST = Fraction(1, 10**24), Fraction(10**15)
 """In bytes and in seconds: a petabyte is no KV cache, and 30 million years no transfer."""
 _FIELD = re.compile(r'"(?:[^"]|"")*"|[^,]*')
@@ -381,6 +384,10 @@ def as_curve(table: TransferTable) -> TransferCurve:
         message = "a single size; expected transfers of at least two sizes for a curve"
         problems.append(_at(table, points[0][0], table.bytes_column, message))
     for (line_before, before), (line, after) in pairwise(points):
+        if after.bytes < before.bytes * (1 + CLOSEST):
+            message = f"{after.bytes} bytes are less than a millionth more than {before.bytes} on line {line_before}"
+            hint = "leave one of them out"
+            problems.append(_at(table, line, table.bytes_column, f"{message}; expected sizes that differ", hint))
         problems += _decreases(table, (line_before, before), (line, after))
     if problems:
         raise DeclarationProblems(problems)
@@ -454,6 +461,8 @@ def _is_curve(curve: TransferCurve) -> bool:
         and all(point.bytes > 0 and 0 < point.seconds <= (point.high_s or point.seconds) for point in curve)
         and curve[-1].seconds <= _LARGEST
         and all(high <= _LARGEST for high in highs)
-        and all(one.bytes < other.bytes and one.seconds <= other.seconds for one, other in pairwise(curve))
+        and all(
+            one.bytes * (1 + CLOSEST) <= other.bytes and one.seconds <= other.seconds for one, other in pairwise(curve)
+        )
         and highs == sorted(highs)
     )

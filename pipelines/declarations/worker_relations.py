@@ -87,6 +87,9 @@ def _transfer_source(document: Document) -> Iterator[Problem]:
             if document.has(f"network.{name}"):
                 message = "is part of what transfer_curve measures; expected it beside effective_bandwidth only"
                 yield document.problem(f"network.{name}", message, on="key")
+    if document.has("network.regions_per_block") and not document.has("network.seconds_per_descriptor") and bandwidth:
+        message = "regions of a block count where descriptors cost time; expected it beside seconds_per_descriptor only"
+        yield document.problem("network.regions_per_block", message, on="key")
     counted = bandwidth and document.has("network.seconds_per_descriptor")
     if counted and not document.has("model.block_tokens"):
         message = (
@@ -100,6 +103,10 @@ def _links(document: Document, readings: Readings) -> Iterator[Problem]:
     if links and each and _lowest(links) < each.highest:
         message = f"{each.highest} links for one transfer, of {_lowest(links)} there are; expected at most those"
         yield document.problem("network.links_per_transfer", message)
+    for end in ("low", "high"):
+        if document.has(f"network.links_per_transfer.{end}"):
+            message = "a range of what the engine is set up for; expected a value alone"
+            yield document.problem(f"network.links_per_transfer.{end}", message, on="key")
     relayout = readings.get("network.relayout_factor")
     if relayout and _lowest(relayout) < 1:
         end = "value" if relayout.value < 1 else "low"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 ELEMENT_BYTES = {
@@ -86,6 +86,11 @@ def layer_bytes(of: Layers, dtype: str, ranks: int) -> Fraction:
     """
     convolution = 2 * _ceil(of.second, min(ranks, of.heads)) if of.kind == "state" else 0
     return ranks * (_ceil(of.heads, ranks) * head_bytes(of, dtype) + convolution)
+
+
+def whole_windows(shape: Sequence[Layers], block: int) -> list[Layers]:
+    """The same layers with windows of whole blocks: `W_j = ceil(tokens/β)·β`."""
+    return [of if of.tokens is None else replace(of, tokens=_ceil(of.tokens, block) * block) for of in shape]
 
 
 def _ceil(count: int, parts: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from .cache import Cache, Layers, cache_of, parse_cache
+from .cache import Cache, Layers, cache_of, parse_cache, whole_windows
 from .curves import Curve, parse_curve
 
 RATE, CONCURRENCY, ARRIVAL_SCV = "requests.rate", "requests.concurrency", "requests.arrival_scv"
@@ -97,7 +97,8 @@ class Inputs:
     def cache(self, bound: str) -> Cache:
         """`g`, `ω_j`, `s` (docs/arithmetic.md section 2)."""
         ranks, factor = int(self.nominal("model.tensor_parallel")), self.at("model.layout_factor", bound)
-        return cache_of(self.shape, self.nominal("model.kv_dtype"), ranks, factor)
+        shape = whole_windows(self.shape, int(self.nominal("model.block_tokens")))
+        return cache_of(shape, self.nominal("model.kv_dtype"), ranks, factor)
 
     def kv_memory_bytes(self, bound: str) -> float:
         """`M`: declared in bytes, in tokens of the full length, or left over by weights and activations."""

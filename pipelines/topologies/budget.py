@@ -28,7 +28,10 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class _Limit:
-    """What one scenario may use under one bound, in ``seconds``: its wait for a link (s), its request rate (1/s), and how many queues for links there are."""
+    """What one scenario may use under one bound, in ``seconds``.
+
+    With its wait for a link (s), its request rate (1/s), and how many queues for links there are.
+    """
 
     inputs: InputTable
     bound: Bound

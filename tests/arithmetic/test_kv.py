@@ -73,14 +73,14 @@ def test_a_latent_is_kept_by_every_rank() -> None:
 def test_memory_holds_the_blocks_that_an_engine_reported() -> None:
     llama = cache_bytes(plain_shape(32, 8, 128), "bf16")
     # 2.89 GiB were 1,478 blocks of 16 in a log that prints two decimals: 1,479 fit below 2.895 GiB, 1,477 from 2.885 GiB on
-    low, high = (tokens_that_fit(llama, int(size * GIB), 16) or 0 for size in (2.885, 2.895))
+    low, high = (tokens_that_fit(llama, Asked(memory=int(size * GIB), block_tokens=16)) or 0 for size in (2.885, 2.895))
     assert low <= 1478 * 16 <= high
     assert high - low <= 6 * 16
 
 
 def test_memory_holds_the_blocks_that_a_planner_printed() -> None:
     qwen25 = cache_bytes(plain_shape(24, 2, 64), "bf16")  # Qwen2.5-0.5B: 12,288 bytes per token
-    assert tokens_that_fit(qwen25, int(68.89 * GIB), 16) == 376_231 * 16
+    assert tokens_that_fit(qwen25, Asked(memory=int(68.89 * GIB), block_tokens=16)) == 376_231 * 16
 
 
 def test_a_packed_latent_with_its_index_is_what_a_server_logged() -> None:
@@ -116,15 +116,24 @@ def test_qwen25_7b_takes_a_28th_of_what_was_computed_in_public() -> None:
 def test_a_state_is_per_sequence_and_no_tokens_fit() -> None:
     cache = cache_bytes(cache_shape("state:32x40x4096+5120"), "bf16")
     assert cache.state == 32 * (40 * 4096 * 4 + 5120 * 2) == 21_299_200
-    assert tokens_that_fit(cache, GIB) is None
+    assert tokens_that_fit(cache, Asked(memory=GIB)) is None
     assert sequences_that_fit(cache, Asked(memory=GIB)) == GIB // 21_299_200 == 50
     assert sequences_that_fit(cache, Asked(memory=GIB, tokens=9000)) == 50
 
 
 def test_an_encoder_that_nobody_measured_takes_no_memory_and_divides_nothing() -> None:
     cache = cache_bytes(cache_shape("cross:6x8x64+64"), "bf16")
-    assert tokens_that_fit(cache, GIB) is None
+    assert tokens_that_fit(cache, Asked(memory=GIB)) is None
     assert sequences_that_fit(cache, Asked(memory=GIB, tokens=10)) is None
+
+
+def test_tokens_beside_a_state_are_those_of_a_single_sequence() -> None:
+    qwen35 = cache_bytes(cache_shape("full:12x2x256+256 state:36x64x16384+36864"), "bf16")
+    assert (qwen35.state, qwen35.allocated) == (153_649_152, 24_576)
+    assert tokens_that_fit(qwen35, Asked(memory=GIB)) == (GIB - 153_649_152) // 24_576 == 37_438
+    assert tokens_that_fit(qwen35, Asked(memory=153_649_152)) == tokens_that_fit(qwen35, Asked(memory=MIB)) == 0
+    whisper = cache_bytes(cache_shape("full:4x6x64+64 cross:4x6x64+64@1500"), "bf16")
+    assert tokens_that_fit(whisper, Asked(encoder_tokens=1500, memory=6144 * 1516)) == 16
 
 
 def test_whisper_keeps_its_1500_frames_once() -> None:
@@ -190,12 +199,13 @@ def test_blocks_round_up_by_less_than_one(shape: CacheShape, dtype: str, tokens:
 @given(SHAPES, DTYPES, st.integers(1, 10**7), SMALL)
 def test_what_fits_fits_and_one_block_more_does_not(shape: CacheShape, dtype: str, memory: int, block: int) -> None:
     cache = cache_bytes(shape, dtype)
-    fitting = tokens_that_fit(cache, memory, block)
+    fitting = tokens_that_fit(cache, Asked(memory=memory, block_tokens=block))
     if fitting is None:
         assert cache.allocated == 0
     else:
         assert fitting % block == 0
-        assert cache.allocated * fitting <= memory < cache.allocated * (fitting + block)
+        assert not fitting or reserved_bytes(cache, fitting) <= memory
+        assert memory < reserved_bytes(cache, fitting + block)
 
 
 @given(SHAPES)

@@ -5,37 +5,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.cli import command
 from pipelines.cli.kv_arguments import shape_by_hand
 from pipelines.declarations import model_configs
 from pipelines.declarations.cache import CacheLayers, shape_text
 from pipelines.declarations.model_cache import Factor, LayersWithout, ModelCache, ReadLayers
+from tests.cli.kv_calls import found, kv, said
 
 GPT_OSS = "full:18x8x64 window:18x8x64@128"
 FORM = "[kind:]LAYERSxHEADSxKEY[+VALUE][@TOKENS], as in 32x8x128, 'full:18x8x64 window:18x8x64@128' or latent:61x512+64"
 NAMES = "fp32, bf16, fp16, fp8, int8, fp4, fp8_ds_mla"
 
 
-def kv(*arguments: str) -> Result:
-    return CliRunner().invoke(command, ["kv", *arguments])
-
-
-def found(*arguments: str) -> dict[str, Any]:
-    run = kv(*arguments, "--format", "json")
-    assert run.exit_code == 0, run.output
-    read: dict[str, Any] = json.loads(run.stdout)
-    return read
-
-
-def said(*arguments: str) -> list[str]:
-    """The lines of the text, with one space between words."""
-    run = kv(*arguments)
-    assert run.exit_code == 0, run.output
-    return [" ".join(line.split()) for line in run.stdout.splitlines()]
+def explained(*arguments: str) -> str:
+    """The text with --explain, its wrapped lines joined again."""
+    return " ".join(said(*arguments, "--explain"))
 
 
 def factors(**numbers: tuple[int, str]) -> tuple[Factor, ...]:
@@ -84,7 +70,7 @@ def test_an_explanation_has_every_factor_and_where_it_was_read(config: str) -> N
     assert (
         "keys and values of every token: 2 (key and value) x 8 heads (num_key_value_heads 8) x 128 (head_dim 128) "
         "x 2 bytes (--kv-dtype bf16) = 4,096 bytes per token and layer; x 36 layers (num_hidden_layers 36) = 147,456"
-    ) in said(config, "--explain")
+    ) in explained(config)
     assert not any("num_hidden_layers" in line for line in said(config))
 
 
@@ -123,7 +109,8 @@ def test_more_tokens_than_the_context_are_noted(config: str) -> None:
         ),
         (
             ("--shape", "index:78x128+4"),
-            "index vector of 128 (--shape) x 1 byte + 4 bytes of scale (--shape) = 132 bytes per token and layer; "
+            "index vector of 128 (--shape) x 1 byte (engines keep an index in fp8 with its scale, whatever --kv-dtype says) "
+            "+ 4 bytes of scale (--shape) = 132 bytes per token and layer; "
             "x 78 layers (--shape) = 10,296",
         ),
         (
@@ -135,6 +122,11 @@ def test_more_tokens_than_the_context_are_noted(config: str) -> None:
             ("--shape", "window:1x1x192+128@512"),
             "1 head (--shape) x (key of 192 (--shape) + value of 128 (--shape)) x 2 bytes (--kv-dtype bf16) "
             "= 640 bytes per token and layer; x 1 layer (--shape) = 640, of the last 512 tokens (--shape)",
+        ),
+        (
+            ("--shape", "window:1x1x4@1"),
+            "2 (key and value) x 1 head (--shape) x 4 (--shape) x 2 bytes (--kv-dtype bf16) "
+            "= 16 bytes per token and layer; x 1 layer (--shape) = 16, of the last 1 token (--shape)",
         ),
         (
             ("--shape", "cross:4x6x64@1500", "--kv-dtype", "fp8"),
@@ -224,6 +216,25 @@ def test_a_model_without_growing_layers_holds_sequences() -> None:
     assert found("--shape", "cross:6x8x64", "--memory", "1 GiB", "--tokens", "1")["sequences_that_fit"] is None
 
 
+def test_tokens_of_a_model_with_a_state_are_those_of_a_single_sequence() -> None:
+    hybrid = ("--shape", "full:12x2x256 state:36x64x16384+36864", "--memory")
+    assert found(*hybrid, "1 GiB")["tokens_that_fit"] == (2**30 - 153_649_152) // 24_576 == 37_438
+    note = "tokens that fit are those of a single sequence, beside its state: each further sequence keeps its own"
+    assert note in found(*hybrid, "1 GiB")["notes"]
+    assert (
+        "fit 37,438 tokens at allocated_bytes_per_token in 1,073,741,824 bytes (1 GiB): of a single sequence, "
+        "beside the 153,649,152 bytes (~146.531 MiB) that it keeps once"
+    ) in said(*hybrid, "1 GiB")
+    assert found(*hybrid, "100 MiB")["tokens_that_fit"] == 0
+    assert (
+        "fit 0 tokens in 104,857,600 bytes (100 MiB): not one sequence fits, "
+        "which keeps 153,649,152 bytes (~146.531 MiB) whatever its length"
+    ) in said(*hybrid, "100 MiB")
+    whisper = ("--shape", "full:4x6x64 cross:4x6x64@1500", "--memory", "1 GiB")
+    assert found(*whisper)["tokens_that_fit"] == 2**30 // 6144 - 1500
+    assert "a single sequence, beside its encoder positions: each further" in found(*whisper)["notes"][-1]
+
+
 def test_halves_of_a_byte_are_exact() -> None:
     read = found("--shape", "1x1x1+0", "--kv-dtype", "fp4", "--tokens", "3")
     assert (read["kv_bytes_per_token"], read["kv_bytes"]) == (0.5, 1.5)
@@ -239,7 +250,27 @@ REFUSED = [
     (("--shape", ""), f"Invalid value for '--shape': nothing is written; expected {FORM}"),
     (("--shape", "32,8,128"), f"Invalid value for '--shape': \"32\" cannot be read; expected {FORM}"),
     (("--shape", "32x8"), f"Invalid value for '--shape': \"32x8\" names two numbers; expected three: {FORM}"),
-    (("--shape", "32*8*128"), f"Invalid value for '--shape': \"32*8*128\" cannot be read; expected {FORM}"),
+    (("--shape", "32.8.128"), f"Invalid value for '--shape': \"32.8.128\" cannot be read; expected {FORM}"),
+    *(
+        (
+            ("--shape", text),
+            f"Invalid value for '--shape': \"{text}\" has {sign} between its numbers, where a lower-case x belongs; expected {FORM}",
+        )
+        for text, sign in (
+            ("32*8*128", "*"),
+            ("32X8X128", "X"),
+            ("32×8×128", "×"),
+            ("window:32x8X128@9", "X"),
+            ("32X", "X"),
+        )
+    ),
+    *(
+        (
+            ("--shape", text),
+            f"Invalid value for '--shape': \"{text}\" lacks a number beside an x, + or @; expected {FORM}",
+        )
+        for text in ("32x", "32x8x", "x8x128", "32xx128", "32x8x128+", "window:32x8x128@", "latent:x512+64")
+    ),
     (
         ("--shape", "windw:32x8x128@9"),
         "Invalid value for '--shape': unknown kind \"windw\"; expected full, window, latent, index, state, cross "

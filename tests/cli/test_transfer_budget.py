@@ -90,3 +90,21 @@ def test_a_receipt_that_was_changed_is_not_shown(planned: dict[str, Planned], tm
     assert run.exit_code == 3
     assert run.stdout == ""
     assert "verification failed" in run.stderr
+
+
+def test_what_lies_outside_of_a_curve_is_marked(project: Path, tmp_path: Path) -> None:
+    shutil.copytree(project / "cohorts" / "moderate-chat", tmp_path / "cohort")
+    file = tmp_path / "cohort" / "cohort.yaml"
+    curve = "network:\n  transfer_curve: {file: curve.csv, provenance: supplied}\n"
+    file.write_text(file.read_text().replace("network:\n", curve))
+    (tmp_path / "cohort" / "curve.csv").write_text("bytes,seconds\n1000000,0.001\n1000000000,0.033\n")
+    receipt, matrix = build_receipt(plan_of(tmp_path / "cohort", project / "rules"))
+    (tmp_path / "receipt.json").write_bytes(canonical_bytes(receipt))
+    (tmp_path / "matrix.csv").write_bytes(matrix)
+    run = budget(tmp_path)
+    assert run.exit_code == 0, run.output
+    row = next(line for line in run.stdout.splitlines() if line.startswith("nominal"))
+    *_, unit, link, _, said = row.split()
+    assert (unit[-1], link, said) == ("*", "-", "tokens*")
+    assert "* outside of the declared curve, not measured" in run.stdout
+    assert "fixed overhead and effective bandwidth outside of a declared curve" in run.stdout

@@ -57,7 +57,9 @@ def documented(project: Path, what: str) -> dict[str, str]:
 def test_the_documented_example_is_what_the_command_prints(project: Path, here: Path) -> None:
     ((name, content),) = documented(project, "file").items()
     (here / name).write_text(content)
-    ((good, shown),) = documented(project, "output").items()
+    outputs = documented(project, "output")
+    (good,) = (call for call in outputs if call.startswith("phaseledger transfer fit "))
+    shown = outputs[good]
     ((bad, said),) = documented(project, "problem").items()
     run, refused = (CliRunner().invoke(command, shlex.split(call)[1:]) for call in (good, bad))
     assert (run.exit_code, run.stdout, run.stderr) == (0, shown, "")
@@ -112,6 +114,8 @@ def test_lines_for_a_cohort_are_yaml_whatever_the_file_is_called(name: str, here
     assert yaml.safe_load(found["network"]) == {
         "effective_bandwidth": {"value": "10 GB/s", "low": "10 GB/s", "provenance": "observed", "source": name},
         "registration": {"value": "1 ms", "high": "1 ms", "provenance": "observed", "source": name},
+        "synchronization": {"value": "0 s", "provenance": "observed", "source": name},
+        "receiver_visibility": {"value": "0 s", "provenance": "observed", "source": name},
     }
 
 
@@ -121,6 +125,105 @@ def test_a_cohort_declares_the_bandwidth_of_one_of_the_links(here: Path) -> None
     assert network["links_per_transfer"] == {"value": 8, "provenance": "observed", "source": "t.csv"}
     assert (network["effective_bandwidth"]["value"], found["bandwidth_bytes_per_s"]) == ("1.25 GB/s", 1e10)
     assert "per link          1.25 GB/s on each of 8 links\n" in fit("t.csv", "--links", "8").stdout
+
+
+OVERHEAD = """\
+  effective_bandwidth: {value: 10 GB/s, low: 10 GB/s, provenance: observed, source: t.csv}
+  # The fitted overhead holds everything that was measured before and after the payload.
+  registration: {value: 1 ms, high: 1 ms, provenance: observed, source: t.csv}
+  # Raise these two to what the measurement did not include.
+  synchronization: {value: 0 s, provenance: observed, source: t.csv}
+  receiver_visibility: {value: 0 s, provenance: observed, source: t.csv}
+"""
+MISLED = ("bytes,t_ms", "1000,1", "3000,1.1", "4000,2")
+"""No line is near all three."""
+
+
+def pasted(project: Path, network: str) -> Path:
+    """A cohort with ``network`` in place of the same keys of its network block, as a person would paste it."""
+    shutil.copytree(project / "tests" / "declarations" / "good", "good")
+    file = Path("good/cohort.yaml")
+    keys = [line.split(":")[0] for line in network.splitlines() if not line.startswith("  #")]
+    before, head, block = file.read_text().partition("\nnetwork:\n")
+    kept = [line for line in block.splitlines() if line.split(":")[0] not in keys]
+    file.write_text(f"{before}{head}{network}" + "".join(f"{line}\n" for line in kept))
+    return file.parent
+
+
+@pytest.mark.parametrize("links", [1, 2])
+def test_lines_are_pasted_in_place_of_the_same_keys_of_a_cohort(links: int, project: Path, here: Path) -> None:
+    found = fitted(write(*AFFINE), "--links", str(links))
+    inputs = {row.path: row for row in load_cohort(pasted(project, found["network"])).inputs}
+    assert inputs["network.effective_bandwidth"].value == 1e10 / links
+    overheads = ("registration", "synchronization", "receiver_visibility")
+    assert [inputs[f"network.{name}"].value for name in overheads] == [0.001, 0, 0]
+    assert inputs["network.synchronization"].source == "t.csv"
+
+
+def test_lines_say_what_they_replace_and_what_is_to_be_raised(here: Path) -> None:
+    name = write(*AFFINE)
+    assert fitted(name)["network"] == OVERHEAD
+    assert fit(name).stdout.endswith(f"for the network block of a cohort, in place of the same keys:\n\n{OVERHEAD}")
+    assert fitted(name, "--links", "4")["network"].startswith(
+        "  # links of the cohort has to be at least links_per_transfer.\n"
+        "  links_per_transfer: {value: 4, provenance: observed, source: t.csv}\n"
+        "  effective_bandwidth: {value: 2.5 GB/s, "
+    )
+
+
+def test_a_table_that_no_line_describes_is_declared_itself(project: Path, here: Path) -> None:
+    found = fitted(write(*MISLED))
+    curve = (
+        "  # file is relative to the directory of the cohort. effective_bandwidth, registration, synchronization and\n"
+        "  # receiver_visibility hold outside of the measured sizes: keep all four of them, or none.\n"
+        "  transfer_curve: {file: t.csv, provenance: observed, source: t.csv}\n"
+    )
+    assert found["network"] == curve
+    assert fit("t.csv").stdout.endswith(f"for the network block of a cohort, in place of the same keys:\n\n{curve}")
+    assert "declare the overhead" not in " ".join(found["warnings"])
+    cohort = pasted(project, curve)
+    shutil.copy("t.csv", cohort / "t.csv")
+    inputs = {row.path: row for row in load_cohort(cohort).inputs}
+    assert inputs["network.transfer_curve"].value == "1000:0.001 3000:0.0011 4000:0.002"
+
+
+def test_a_curve_is_measured_on_all_links_of_a_transfer(here: Path) -> None:
+    network = yaml.safe_load(fitted(write(*MISLED), "--links", "2")["network"])
+    assert list(network) == ["links_per_transfer", "transfer_curve"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "options", "why"),
+    [
+        (
+            ["bytes,t_ms", "1000,1", "3000,0.9", "4000,2"],
+            [],
+            "on line 3, 3000 bytes took 0.0009 s, less than 0.001 s for 1000 bytes on line 2",
+        ),
+        (
+            ["size,p50", "1000,1", "3000,1.1", "4000,2"],
+            ["--bytes-column", "size=B", "--seconds-column", "p50=ms"],
+            "a cohort reads columns by their names alone; rename them so that they state their units",
+        ),
+        (
+            ["bytes,t_ms,p50_us", "1000,1,1", "3000,1.1,1", "4000,2,1"],
+            ["--seconds-column", "t_ms"],
+            "a cohort reads columns by their names alone; rename them so that they state their units",
+        ),
+        (
+            ["bytes,t_ms", *(f"{size},1" for size in range(1, 1001)), "4000,2"],
+            [],
+            "it has 1,001 sizes, and a curve at most 1,000 points",
+        ),
+    ],
+)
+def test_a_table_that_no_cohort_takes_leaves_the_line_and_is_told_why(
+    lines: list[str], options: list[str], why: str, here: Path
+) -> None:
+    found = fitted(write(*lines), *options)
+    said = f"% off a measured time, and the table cannot be network.transfer_curve instead: {why}"
+    assert [warning for warning in found["warnings"] if warning.endswith(said)]
+    assert next(iter(yaml.safe_load(found["network"]))) == "effective_bandwidth"
 
 
 def test_lines_for_a_cohort_are_read_by_a_cohort(project: Path, here: Path) -> None:
@@ -307,9 +410,13 @@ def test_what_a_fit_does_not_say_is_a_note(rows: list[str], said: list[str], her
     assert all(f"note: {note}\n" in fit(name).stdout for note in said)
 
 
-def test_an_overhead_of_zero_can_be_pasted(here: Path) -> None:
-    network = yaml.safe_load(fitted(write("kv_mb,t_ms", "1,1", "2,2", "3,4"))["network"])
+def test_an_overhead_of_zero_can_be_pasted_and_has_no_half_speed(here: Path) -> None:
+    name = write("kv_mb,t_ms", "1,1", "2,2", "3,3.1")
+    found = fitted(name)
+    network = yaml.safe_load(found["network"])
     assert (network["registration"]["value"], network["registration"]["high"]) == ("0 s", "0 s")
+    assert found["half_performance_bytes"] == 0
+    assert "half speed" not in fit(name).stdout
 
 
 def test_help_names_exit_codes_and_examples() -> None:

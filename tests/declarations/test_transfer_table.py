@@ -117,6 +117,12 @@ TIMES = "expected seconds, or a name that ends in _s, _ms or _us"
             f"1:1: no column of times among bytes, latency; {TIMES} "
             "(hint: rename latency, or name its unit, as in --seconds-column latency=ms)",
         ),
+        (
+            "payload_gb,p50,p99",
+            None,
+            f"1:1: no column of times among payload_gb, p50, p99; {TIMES} "
+            "(hint: rename p50, or name its unit, as in --seconds-column p50=ms)",
+        ),
         ("kv_Mb,t_s", None, f"1:1: no column of sizes among kv_Mb, t_s; {SIZES}"),
         ("bytes,gb_s", None, f"1:1: no column of times among bytes, gb_s; {TIMES}"),
         ("bytes,kv_mib,t_s", None, "1:7: 2 columns of sizes: bytes, kv_mib; expected one (hint: name one with --bytes-column)"),
@@ -266,9 +272,9 @@ def test_sizes_of_a_curve_are_rounded_half_up_to_whole_bytes() -> None:
             ["8,1", "2,0.5", "4,1.5", "16,0.75"],
             [
                 "t.csv:2:1: t_s: 8 bytes took 1.0 s, less than 1.5 s for 4 bytes on line 4; expected non-decreasing times "
-                "(hint: average repeats, or declare a fitted overhead and bandwidth)",
+                "(hint: repeat the measurement, or declare a fitted overhead and bandwidth)",
                 "t.csv:5:1: t_s: 16 bytes took 0.75 s, less than 1.0 s for 8 bytes on line 2; expected non-decreasing times "
-                "(hint: average repeats, or declare a fitted overhead and bandwidth)",
+                "(hint: repeat the measurement, or declare a fitted overhead and bandwidth)",
             ],
         ),
         (
@@ -343,7 +349,30 @@ def test_a_published_table_is_a_curve(shared: Path) -> None:
     assert curve_text(as_curve(read)).startswith("18874368:0.00054 37748736:0.00061 ")
 
 
-def test_no_option_is_named_where_there_is_none() -> None:
-    Path("t.csv").write_text("size,transfer_s\n1,1\n")
-    with pytest.raises(DeclarationProblems, match=r"hint: rename size so that it names its unit\)"):
+@pytest.mark.parametrize(
+    ("header", "hint"),
+    [
+        ("size,transfer_s", "rename size so that it names its unit"),
+        ("payload_gb,p50", "rename p50 so that it names its unit"),
+        (
+            "bytes,t_s,p50_ms",
+            "rename all but one of t_s, p50_ms so that only one of them names a unit of times",
+        ),
+        (
+            "bytes,kv_mib,t_s",
+            "rename all but one of bytes, kv_mib so that only one of them names a unit of sizes",
+        ),
+        (
+            "bytes,t_s,high_s,p99_high_s",
+            "rename all but one of high_s, p99_high_s so that only one of them names a unit of upper times",
+        ),
+        ("bytes,t_s,t_s", "rename all but one of t_s, t_s so that only one of them names a unit of times"),
+    ],
+)
+def test_no_option_is_named_where_there_is_none(header: str, hint: str) -> None:
+    row = ",".join("1" for _ in header.split(","))
+    Path("t.csv").write_text(f"{header}\n{row}\n")
+    with pytest.raises(DeclarationProblems) as found:
         read_transfer_table(Path("t.csv"))
+    assert str(found.value).endswith(f"(hint: {hint})")
+    assert "--" not in str(found.value)

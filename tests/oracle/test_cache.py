@@ -161,7 +161,7 @@ def test_sequences_that_fit() -> None:
 def inputs_of(**rows: Any) -> Inputs:
     paths = {
         "model.cache": "full:32x8x128+128", "model.kv_dtype": "bf16", "model.layout_factor": 1.0,
-        "model.tensor_parallel": 1, "inventory.gpus_per_worker": 2, **rows,
+        "model.tensor_parallel": 1, "model.block_tokens": 1, "inventory.gpus_per_worker": 2, **rows,
     }  # fmt: skip
     table = {path: {"value": value, "conservative": value} for path, value in paths.items()}
     return Inputs(table, ("aggregated",), ())

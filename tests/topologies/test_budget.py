@@ -46,9 +46,16 @@ class TestUsed:
         assert found["limit_share"] == close((W + 0.015) / 0.075)
         assert found["bytes_mean"] == close(1e7)
 
-    def test_without_a_reserve_there_is_no_share_of_it(self) -> None:
-        assert row()["limit_share"] is None
+    def test_without_a_reserve_the_envelope_is_the_limit(self) -> None:
+        assert (row()["limit_s"], row()["limit_share"]) == close((0.1, (W + 0.015) / 0.1))
         assert budget_of()["reserve"] is None
+
+    def test_under_the_conservative_bound_the_envelope_is_the_limit(self) -> None:
+        nominal, conservative = budget_of(reserve=0.75)["rows"]
+        assert (nominal["limit_s"], conservative["limit_s"]) == close((0.075, 0.1))
+        assert conservative["limit_share"] == close(nominal["limit_share"] * 0.75)
+        assert nominal["bytes_at_limit"] == close((0.075 - W - 0.005) * 1e9)
+        assert conservative["bytes_at_limit"] == close((0.1 - W - 0.005) * 1e9)
 
     def test_the_scenario_and_its_envelope_are_named(self) -> None:
         found = budget_of(reserve=0.75, ttft_growth=0.25, scenario="disaggregated/p1/d2")

@@ -29,6 +29,9 @@ CONTEXT = (
 PREDICTED = ("num_nextn_predict_layers",)
 """Layers that draft further tokens stand beside the model: their cache is not counted."""
 
+_EXTENDING = ("yarn", "linear", "dynamic")
+"""Scalings of positions that go beyond the context which the file states; others state the scaled one."""
+
 _IN_EVERY_FILE = frozenset({*LAYERS, *HEADS, *HIDDEN})
 """Keys that transformers writes in every file: only inside another model's section does it leave those out that equal the default."""
 
@@ -88,6 +91,17 @@ class Config:
         for name in names:
             value = self.part.get(name)
             if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MAX_COUNT:
+                return Count(value, f"{self.shown(name)} {value}")
+        return None
+
+    def longest_context(self) -> Count | None:
+        """Tokens that no sequence of the model exceeds; None where the file states none, or scales it by an amount of its own."""
+        scaling = self.part.get("rope_scaling")
+        if isinstance(scaling, dict) and (scaling.get("rope_type") or scaling.get("type")) in _EXTENDING:
+            return None
+        for name in CONTEXT:
+            if self.part.get(name) is not None:
+                value = self.whole(name, self.part[name])
                 return Count(value, f"{self.shown(name)} {value}")
         return None
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from pipelines.declarations.cache import CacheKind, CacheLayers, cache_shape
 from pipelines.declarations.model_cache import Factor, LayersWithout, ReadLayers
-from pipelines.declarations.model_configs.config import CONTEXT, Config, Count
+from pipelines.declarations.model_configs.config import Config, Count
 
 ORDER: tuple[CacheKind, ...] = ("full", "latent", "index", "window", "state", "cross")
 
@@ -101,7 +101,7 @@ def full(config: Config, layers: Count | None, heads: Heads) -> ReadLayers | Non
 
 def window(config: Config, layers: Count | None, heads: Heads, tokens: Count) -> ReadLayers | None:
     """Layers that keep the keys and values of the last ``tokens`` tokens: of every token, where no context is longer."""
-    context = config.first(*CONTEXT)
+    context = config.longest_context()
     if context and tokens.value >= context.value:
         meaning = f"{KEYS_AND_VALUES}: the window of {tokens.value:,} is no shorter than the context"
         return keeping(config, "full", layers, heads.count, heads.key, heads.value, meaning)

@@ -1,5 +1,6 @@
 """A model's config.json as the shape of its KV cache."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,6 +21,7 @@ from pipelines.declarations.text import read_text
 _SECTIONS = ("model_config", "thinker_config", "text_config", "language_config", "llm_config")
 _FIELDS = (LAYERS, HEADS, KV_HEADS, HEAD_DIM)
 _DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "num_mtp_layers")
+_DEFAULT = re.compile(r"([\w.]+ [\w.]+), default of")
 _QUANTIZED = ("kv_cache_scheme", "kv_cache_quant_algo")
 
 
@@ -55,6 +57,7 @@ def _language_model(whole: Config) -> Config:
         if len(nested) > 1:
             found = f"a second language model beside {nested[0]}; expected one"
             _of_family(whole, None, where).refuse(nested[1], found)
+        _check_sizes(whole, where, part, nested[0])
         part, where = part[nested[0]], (*where, nested[0])
         outer = named if isinstance(named, str) else ""
         inner = outer if nested[0] == "model_config" else TEXT_OF.get(outer)
@@ -63,6 +66,16 @@ def _language_model(whole: Config) -> Config:
         Config(whole.file, whole.places, where, part).refuse("model_type", f"{show(named)}; expected text")
     defaults = DEFAULTS.get(named or "", {})
     return Config(whole.file, whole.places, where, part, named or None, defaults, whole.part)
+
+
+def _check_sizes(whole: Config, where: Where, part: Mapping[str, Any], section: str) -> None:
+    """Refuse a section of a language model whose sizes stand beside it: one of the two is not what it seems."""
+    inside = part[section]
+    nested = any(isinstance(inside.get(name), dict) for name in _SECTIONS)
+    outside = next((name for name in LAYERS if part.get(name) is not None), None)
+    if outside is not None and not nested and all(inside.get(name) is None for name in LAYERS):
+        found = f"{outside} {show(part[outside])} stands outside of it; expected the sizes of the language model in one place"
+        _of_family(Config(whole.file, whole.places, where, part), None, where).refuse(section, found)
 
 
 def _of_family(whole: Config, family: str | None, where: Where) -> Config:
@@ -109,7 +122,12 @@ def _decoder(config: Config) -> Mapping[str, Any]:
 
 
 def _notes(config: Config, read: Layers) -> Iterator[str]:
-    """What the file says beside the shape."""
+    """What the file says beside the shape, and what it leaves to its class."""
+    taken = dict.fromkeys(
+        name for part in read.parts for factor in part.factors for name in _DEFAULT.findall(factor.read_from)
+    )
+    if taken:
+        yield f"not in the file, and taken from the class: {', '.join(taken)}"
     drafts = config.first(*_DRAFTS)
     if drafts:
         yield f"layers that draft further tokens are not counted: {drafts.read_from}"
@@ -126,18 +144,19 @@ def _notes(config: Config, read: Layers) -> Iterator[str]:
 def _index_by_hand(config: Config, read: Layers) -> str:
     """How to count the index that ``sparse_attention_config`` describes; nothing where it does not say how many layers have one."""
     sparse = config.part["sparse_attention_config"]
-    layers, size = (
-        (sparse.get("sparse_attention_freq"), sparse.get("sparse_index_dim")) if isinstance(sparse, dict) else (0, 0)
-    )
+    if not isinstance(sparse, dict):
+        return ""
+    layers, size = sparse.get("sparse_attention_freq"), sparse.get("sparse_index_dim")
     if not isinstance(layers, list) or not any(layers) or type(size) is not int or not 1 <= size <= MAX_COUNT:
         return ""
     have = sum(bool(layer) for layer in layers)
     shape = shape_text(tuple(part.layers for part in read.parts))
     scale = INDEX_SCALE_BYTES * -(-size // INDEX_SCALE_ELEMENTS)
-    said = f"sparse_attention_freq: {have:,} of {len(layers):,} layers, sparse_index_dim {size:,}"
     return (
-        f"; to count it, declare the shape by hand (--shape, or model.cache in a cohort) with an index beside it, as in '{shape} index:{have}x{size}+{scale}' "
-        f"({said}) for one vector per token in fp8 with its scale, or index:{have}x{2 * size}+0 for one in 16 bits"
+        "; to count it, declare the shape by hand (--shape, or model.cache in a cohort) with an index beside it, "
+        f"as in '{shape} index:{have}x{size}+{scale}' "
+        f"(sparse_attention_freq: {have:,} of {len(layers):,} layers, sparse_index_dim {size:,}) "
+        f"for one vector per token in fp8 with its scale, or index:{have}x{2 * size}+0 for one in 16 bits"
     )
 
 

@@ -118,11 +118,11 @@ def check_special(config: Config, read: frozenset[str]) -> None:
 
 
 def _refuse_compressed(config: Config, ratios: object) -> NoReturn:
-    shown = "ratios"
+    by = ""
     if isinstance(ratios, list) and all(isinstance(ratio, int) for ratio in ratios):
-        shown = f"ratios of {', '.join(map(show, sorted(set(ratios))))} over layers"
-    found = f"{shown}: layers keep several tokens as one, and their bytes per token depend on the engine"
-    config.refuse(COMPRESSED, f"{found}; expected a model without them", BY_EQUIVALENT)
+        by = f" by ratios of {', '.join(map(show, sorted(set(ratios))))}"
+    found = f"bytes per token depend on the engine: layers keep several tokens as one{by}"
+    config.refuse(COMPRESSED, f"{found}; expected a model without such layers", BY_EQUIVALENT)
 
 
 def _shown(value: object) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pipelines.declarations.model_configs.attention import attention_heads, divided, heads
-from pipelines.declarations.model_configs.config import CONTEXT, LAYERS, Config, Count
+from pipelines.declarations.model_configs.config import LAYERS, Config, Count
 from pipelines.declarations.model_configs.kept import Heads, Layers, full, some, window
 from pipelines.declarations.model_configs.special import NO_WINDOW
 from pipelines.declarations.problems import show
@@ -130,7 +130,7 @@ def split(config: Config, layers: Count, found: Pattern, of_full: Heads, of_wind
 
 def beyond_context(config: Config, tokens: Count) -> str | None:
     """The note on a window that no sequence outgrows."""
-    context = config.first(*CONTEXT)
+    context = config.longest_context()
     if context is None or tokens.value < context.value:
         return None
     return (

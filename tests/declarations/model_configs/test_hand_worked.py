@@ -6,6 +6,7 @@ import pytest
 
 from pipelines.arithmetic.kv import cache_bytes
 from pipelines.declarations.cache import shape_text
+from pipelines.declarations.problems import DeclarationProblems
 from tests.declarations.model_configs.conftest import PLAIN, Read
 
 MLA = {"kv_lora_rank": 512, "qk_rope_head_dim": 64}
@@ -349,3 +350,41 @@ def test_what_else_is_read_of_a_plain_model(read: Read) -> None:
     assert cache.active_parameters == cache.parameters
     assert (cache.attention_heads, cache.context_tokens) == (32, 131072)
     assert read(PLAIN).parameters is None
+
+
+@pytest.mark.parametrize(
+    "sparse",
+    [
+        True,
+        {},
+        {"sparse_attention_freq": [0] * 32, "sparse_index_dim": 128},
+        {"sparse_attention_freq": [1], "sparse_index_dim": "8"},
+    ],
+)
+def test_an_index_is_not_offered_where_the_file_does_not_size_it(sparse: object, read: Read) -> None:
+    said = "an index cache for sparse attention (sparse_attention_config) is not counted: engines differ in it"
+    notes = read(PLAIN | {"model_type": "minimax_m3", "head_dim": 128, "sparse_attention_config": sparse}).notes
+    assert notes == ((said,) if sparse else ())
+
+
+def test_an_index_of_several_scales_is_offered_with_all_of_them(read: Read) -> None:
+    sparse = {"sparse_attention_freq": [0, 1] * 16, "sparse_index_dim": 256}
+    (note,) = read(PLAIN | {"model_type": "minimax_m3", "head_dim": 128, "sparse_attention_config": sparse}).notes
+    assert "as in 'full:32x8x128+128 index:16x256+8' (sparse_attention_freq: 16 of 32 layers" in note
+
+
+def test_heads_do_not_count_where_a_latent_is_kept(read: Read) -> None:
+    said = ("num_key_value_heads 8 does not count: all heads share one latent (MLA)",)
+    for family in ("deepseek_v3", "longcat_flash"):
+        config = PLAIN | {"model_type": family, "num_layers": 32} | MLA
+        assert read(config).notes == said
+        assert read(config | {"num_key_value_heads": ...}).notes == ()
+    kimi = {"model_type": "kimi_linear", "num_hidden_layers": 4, "linear_attn_config": KIMI}
+    assert read(PLAIN | kimi | MLA).notes == said
+
+
+def test_one_entry_is_no_plural(read: Read) -> None:
+    with pytest.raises(
+        DeclarationProblems, match="layer_types: 1 entry, and num_hidden_layers 32; expected one for each"
+    ):
+        read(PLAIN | {"model_type": "gemma2", "layer_types": ["full_attention"]})

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pipelines.declarations.model_configs import BY_HAND, read_model_cache
+from pipelines.declarations.model_configs.special import BY_EQUIVALENT
 from pipelines.declarations.problems import DeclarationProblems
 from tests.declarations.model_configs.conftest import PLAIN, Read, Refused
 
@@ -32,12 +33,6 @@ SLIDING = ["sliding_attention", "full_attention"] * 16
         ),
         ({"model_type": ..., "head_dim": 128}, "model_type", "missing; expected the family of the model"),
         ({"model_type": 7}, "model_type", "7; expected text"),
-        (
-            {"model_type": "deepseek_v4", "compress_ratios": [0, 4, 128]},
-            "compress_ratios",
-            "a list with 0: a cache that is compressed by another ratio in each layer has no bytes per token; "
-            "expected a model without it, or a model_type that is known to have it",
-        ),
         ({"num_hidden_layers": ...}, "num_hidden_layers", "missing; expected the number of layers"),
         ({"num_hidden_layers": None}, "num_hidden_layers", "null; expected the number of layers"),
         (
@@ -121,7 +116,7 @@ SLIDING = ["sliding_attention", "full_attention"] * 16
         (
             {"model_type": "kimi_linear", "linear_attn_config": {"full_attn_layers": [1], "kda_layers": [2]}},
             "linear_attn_config.kda_layers",
-            "1 layers beside 1 full_attn_layers, and num_hidden_layers 32; expected each layer in one of them",
+            "1 layer beside 1 full_attn_layers, and num_hidden_layers 32; expected each layer in one of them",
         ),
         ({"num_key_value_heads": [8] * 32}, "num_key_value_heads", "a list with 8: layers with different KV heads; "
          "expected a model without it, or a model_type that is known to have it"),
@@ -137,6 +132,38 @@ SLIDING = ["sliding_attention", "full_attention"] * 16
 def test_messages(change: dict[str, Any], path: str, message: str, refused: Refused) -> None:
     problem = refused(PLAIN | change)
     assert (problem.path, problem.message, problem.hint) == (path, message, BY_HAND)
+
+
+@pytest.mark.parametrize(
+    ("change", "path", "message", "hint"),
+    [
+        (
+            {"model_type": "deepseek_v4", "compress_ratios": [0, 4, 128, 4]},
+            "compress_ratios",
+            "bytes per token depend on the engine: layers keep several tokens as one by ratios of 0, 4, 128; "
+            "expected a model without such layers",
+            "where the engine documents bytes per token, declare a shape that has as many: "
+            "phaseledger kv --shape, or model.cache in a cohort (docs/kv.md)",
+        ),
+        (
+            {"compress_ratios": "4:1"},
+            "compress_ratios",
+            "bytes per token depend on the engine: layers keep several tokens as one; expected a model without such layers",
+            BY_EQUIVALENT,
+        ),
+        (
+            {"model_type": ..., "quantization": {"quant_algo": "FP8"}},
+            "quantization",
+            "describes a quantization, not a model; expected a model's config.json",
+            "give the config.json beside it",
+        ),
+    ],
+)
+def test_what_no_shape_by_hand_describes_has_a_way_of_its_own(
+    change: dict[str, Any], path: str, message: str, hint: str, refused: Refused
+) -> None:
+    problem = refused(PLAIN | change)
+    assert (problem.path, problem.message, problem.hint) == (path, message, hint)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +218,10 @@ def test_a_refusal_names_the_line_of_the_key(tmp_path: Path) -> None:
         ("", r":1:1: (is empty|not valid JSON)"),
         ("[" * 100_000, r":1:1: cannot be read as JSON"),
         ('{"n_layer": ' + "9" * 5000 + "}", r":1:1: cannot be read as JSON"),
-        ('{"quantization": {"quant_algo": "FP8"}}', r":1:2: quantization: describes a quantization, not a model"),
+        (
+            '{"quantization": {"quant_algo": "FP8"}}',
+            r":1:2: quantization: describes a quantization, not a model.*\(hint: give the config\.json beside it\)",
+        ),
     ],
 )
 def test_a_file_that_is_no_config_is_told_with_its_place(text: str, said: str, tmp_path: Path) -> None:
