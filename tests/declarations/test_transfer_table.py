@@ -310,7 +310,7 @@ steps = st.lists(
 def test_a_curve_is_read_back_from_its_text(grown: list[tuple[int, float, float]], has_high: bool) -> None:
     points, size, time, most = [], 0, 1e-6, 0.0
     for more, longer, above in grown:
-        size, time = size + more, time + longer
+        size, time = size + more + size // 10**5, time + longer
         most = max(most, time + above)
         points.append(CurvePoint(size, Fraction(repr(time)), Fraction(repr(most)) if has_high else None))
     assert parse_curve(curve_text(tuple(points))) == tuple(points)
