@@ -117,7 +117,7 @@ def _print_uses(found: Found) -> None:
         lengths = " and ".join(f"{window.tokens:,}" for window in cache.windows)
         tokens = plural(cache.windows[-1].tokens, "token")
         sent.append(f"window_bytes_per_token of the last {lengths} {tokens} (window_tokens)")
-    once = _once(cache)
+    once = _once(cache, found.encoder_tokens)
     copies = f"{column}: what several ranks keep moves several times" if column else ""
     click.echo(f"{'to send':<10}{_listed([*sent, *once])}{copies}")
     held = ["allocated_bytes_per_token of every token"] if cache.allocated else []
@@ -130,14 +130,16 @@ def _print_uses(found: Found) -> None:
         click.echo(f"{'windows':<10}{each}")
 
 
-def _once(cache: CacheBytes) -> list[str]:
+def _once(cache: CacheBytes, encoder_tokens: int | None) -> list[str]:
     """The figures that count once per sequence, whatever its length."""
     once = ["state_bytes_per_sequence once"] if cache.state else []
     if cache.cross:
         of = "every prompt token"
-        if cache.cross_tokens is not None:
-            of = f"{cache.cross_tokens:,} {plural(cache.cross_tokens, 'position')}"
-        once.append(f"cross_bytes_per_encoder_token of {of} (cross_tokens)")
+        if encoder_tokens is not None and encoder_tokens != cache.cross_tokens:
+            of = f"{encoder_tokens:,} {plural(encoder_tokens, 'position')} (--encoder-tokens)"
+        elif cache.cross_tokens is not None:
+            of = f"{cache.cross_tokens:,} {plural(cache.cross_tokens, 'position')} (cross_tokens)"
+        once.append(f"cross_bytes_per_encoder_token of {of}")
     return once
 
 

@@ -130,7 +130,7 @@ def test_a_curve_has_no_bandwidth_to_vary() -> None:
 
 def test_a_curve_that_is_level_at_its_end_takes_any_size() -> None:
     of = envelope(curve=Curve(((1e7, 0.1), (4e8, 0.1))), bandwidth_bytes_per_s=None)
-    row = budget_row(of, LONG_BUCKET, None)
+    row = budget_row(of, LONG_BUCKET, 0.5)
     assert (row["bytes_at_limit"], row["largest_prompt_tokens"]) == (None, None)
     assert faults(bd.check_bytes, None, of, LONG_BUCKET) == []
 

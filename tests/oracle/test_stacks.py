@@ -169,7 +169,7 @@ ROW, BUDGET = ("transfer", "budget", "rows", 1), r"^transfer\.budget\."
 NAMED_ROW = rf"{BUDGET}rows\[nominal/\[512,4096\)\]\."
 STATED: dict[str, tuple[str, Mutation, str]] = {
     "a batch cap raised": ("latent", scaled("kv", "batch_caps", 0, "sequences", by=1.5), r"^kv\.batch_caps\[aggr.*\.seq"),
-    "more tokens than fit": ("windows", scaled("kv", "nominal", "resident_tokens", by=1.1), r"\.resident_tokens$"),
+    "more tokens than fit": ("windows", scaled("kv", "batch_caps", 0, "resident_tokens", by=1.1), r"\.resident_tokens$"),
     "more memory than there is": ("windows", scaled("kv", "nominal", "kv_memory_bytes", by=1.1), r"\.kv_memory_bytes$"),
     "a window of fewer bytes": (
         "windows", scaled("kv", "nominal", "windows", 0, "bytes_per_token", by=0.5), r"\.windows\[128\]\.bytes"),

@@ -214,10 +214,13 @@ class TestBudget:
 
     def test_shares_of_a_reserve_where_one_is_declared(self, good: Built, measured: Built) -> None:
         without, having = (built.receipt["transfer"]["budget"] for built in (good, measured))
-        assert (without["reserve"], {row["limit_share"] for row in without["rows"]}) == (None, {None})
-        assert having["reserve"] == 0.75
+        assert (without["reserve"], having["reserve"]) == (None, 0.75)
+        for row in without["rows"]:
+            assert (row["limit_s"], row["limit_share"]) == (without["envelope_s"], row["envelope_share"])
         for row in having["rows"]:
-            assert row["limit_share"] == pytest.approx(row["envelope_share"] / 0.75, rel=1e-9)
+            share = 0.75 if row["bound"] == "nominal" else 1
+            assert row["limit_s"] == pytest.approx(share * having["envelope_s"], rel=1e-9)
+            assert row["limit_share"] == pytest.approx(row["envelope_share"] / share, rel=1e-9)
 
     def test_figures_have_ten_digits(self, separated: dict[str, Any]) -> None:
         budget = separated["transfer"]["budget"]

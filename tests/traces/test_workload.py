@@ -165,7 +165,10 @@ def test_thirty_two_lengths_make_sixteen_strata_of_two() -> None:
 def test_strata_are_cut_by_what_prefill_computes() -> None:
     """The long prompt with a long cached prefix is the shorter work."""
     strata = stratum_frame(cached_requests_of((0, 10, 9, 1), (1, 5, 0, 1)), [])
-    assert strata.rows() == [("[1,inf)", 0, 1, 10.0, 1.0, 19.0), ("[1,inf)", 8, 1, 5.0, 5.0, 25.0)]
+    assert strata.rows() == [
+        ("[1,inf)", 0, 1, 10.0, 1.0, 19.0, 100.0, 10.0, 1.0),
+        ("[1,inf)", 8, 1, 5.0, 5.0, 25.0, 25.0, 25.0, 25.0),
+    ]
 
 
 def test_one_prompt_length_stays_in_one_stratum() -> None:
@@ -182,11 +185,18 @@ def test_one_prompt_length_stays_in_one_stratum() -> None:
 def test_strata_are_numbered_within_their_bucket() -> None:
     strata = stratum_frame(SMALL, [10])
     assert strata.rows() == [
-        ("[1,10)", 0, 1, 1.0, 1.0, 1.0),
-        ("[1,10)", 5, 1, 2.0, 2.0, 4.0),
-        ("[1,10)", 10, 1, 3.0, 3.0, 9.0),
-        ("[10,inf)", 0, 1, 10.0, 10.0, 100.0),
+        ("[1,10)", 0, 1, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
+        ("[1,10)", 5, 1, 2.0, 2.0, 4.0, 4.0, 4.0, 4.0),
+        ("[1,10)", 10, 1, 3.0, 3.0, 9.0, 9.0, 9.0, 9.0),
+        ("[10,inf)", 0, 1, 10.0, 10.0, 100.0, 100.0, 100.0, 100.0),
     ]
+
+
+def test_second_moments_of_a_stratum_are_of_its_requests() -> None:
+    """Two prompts of 4 and 8 tokens with 2 uncached each: E[p²] = 40, E[p·u] = 12, E[u²] = 4."""
+    strata = stratum_frame(cached_requests_of((0, 4, 2, 1), (1, 8, 6, 1)), [])
+    columns = ("prompt_tokens_m2", "prompt_uncached_mean", "uncached_tokens_m2")
+    assert strata.select(columns).rows() == [(40.0, 12.0, 4.0)]
 
 
 def test_sums_are_exact_where_floats_are_not() -> None:
