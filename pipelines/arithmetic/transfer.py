@@ -63,11 +63,15 @@ class Curve:
 
 @dataclass(frozen=True)
 class Moved:
-    """One transfer: bytes (K), descriptors (X), time (T) and the payload's part of it (Y) in seconds, slope of T in seconds per token."""
+    """One transfer: bytes (K), descriptors (X), time (T) and the payload's part of it (Y) in seconds, slope of T in seconds per token.
+
+    ``busy_s`` is T without the router's hand-over, which keeps no link busy.
+    """
 
     size_bytes: float
     descriptors: float
     seconds: float
+    busy_s: float
     payload_s: float
     slope: float
 
@@ -115,14 +119,19 @@ class TransferModel:
 
     def of_bytes(self, size: float, descriptors: float) -> tuple[float, float]:
         """T and Y in seconds of a transfer of ``size`` bytes in so many descriptors."""
+        busy, payload = self._busy(size, descriptors)
+        return self.handover_s + busy, payload
+
+    def _busy(self, size: float, descriptors: float) -> tuple[float, float]:
+        """T without the hand-over, and Y."""
         curve, affine = self.curve, self.affine
         if curve is not None and (affine is None or curve.covers(size)):
             slowed = 1 / (1 - self.competing)
             seconds = curve.seconds(size) * slowed
-            return self.handover_s + seconds, seconds - curve.points[0][1] * slowed
+            return seconds, seconds - curve.points[0][1] * slowed
         assert affine is not None
         payload = size / affine.bandwidth
-        return self.handover_s + affine.overhead_s + affine.seconds_per_descriptor * descriptors + payload, payload
+        return affine.overhead_s + affine.seconds_per_descriptor * descriptors + payload, payload
 
     def leaves_curve(self, size: float) -> bool:
         """Whether ``size`` bytes are outside of the measured range."""
@@ -130,8 +139,8 @@ class TransferModel:
 
     def _of_cache(self, tokens: float) -> Moved:
         size, descriptors = self.size_bytes(tokens), self.descriptors(tokens)
-        seconds, payload = self.of_bytes(size, descriptors)
-        return Moved(size, descriptors, seconds, payload, self._slope(tokens, size))
+        busy, payload = self._busy(size, descriptors)
+        return Moved(size, descriptors, self.handover_s + busy, busy, payload, self._slope(tokens, size))
 
     def _slope(self, tokens: float, size: float) -> float:
         growing = [window for window in self.cache.windows if tokens < window.tokens]

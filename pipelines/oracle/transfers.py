@@ -13,25 +13,27 @@ from .traffic import Stratum, Traffic
 
 @dataclass(frozen=True)
 class Transfer:
-    """Seconds `T` of one transfer, `Y` of them payload."""
+    """Seconds `T` of one transfer, `Y` of them payload; `T - h_x` of them on a link."""
 
     seconds: float
     payload_s: float
+    busy_s: float
 
 
 @dataclass(frozen=True)
 class Movement:
-    """The transfers of all strata, in their order; `T̄` (s), `T2` (s²), `E[p·T]` (token·s)."""
+    """The transfers of all strata, in their order; `T̄`, `T_l` (s), the second moment of the latter (s²), `E[p·T]` (token·s)."""
 
     transfers: tuple[Transfer, ...]
     mean_s: float
-    m2_s2: float
+    link_s: float
+    link_m2_s2: float
     prompt_token_s: float
 
     @property
-    def scv(self) -> float:
-        """`cT² = max(0, T2/T̄² - 1)`."""
-        return squared_variation(self.mean_s, self.m2_s2)
+    def link_scv(self) -> float:
+        """`c_l²` of the time that transfers keep a link busy."""
+        return squared_variation(self.link_s, self.link_m2_s2)
 
 
 def moved_bytes(of: Parameters, held: float) -> float:
@@ -62,12 +64,12 @@ def transfer_of_bytes(of: Parameters, size: float, descriptor_count: float) -> T
     curve, bandwidth = of.curve, transfer_bandwidth(of)
     if curve is not None and (bandwidth is None or curve.covers(size)):
         free, tau = 1 - of.competing_traffic, curve.seconds(size)
-        return Transfer(of.handover_s + tau / free, (tau - curve.first[1]) / free)
+        return Transfer(of.handover_s + tau / free, (tau - curve.first[1]) / free, tau / free)
     if bandwidth is None:
         raise ValueError("neither a bandwidth nor a curve is declared")
     payload = size / bandwidth
-    fixed = of.handover_s + of.transfer_overhead_s + of.descriptor_s * descriptor_count
-    return Transfer(fixed + payload, payload)
+    busy = of.transfer_overhead_s + of.descriptor_s * descriptor_count + payload
+    return Transfer(of.handover_s + busy, payload, busy)
 
 
 def transfer_of(of: Parameters, held: float) -> Transfer:
@@ -119,7 +121,8 @@ def movement_of(of: Parameters, traffic: Traffic) -> Movement:
     return Movement(
         transfers=tuple(transfer for _, transfer, _ in each),
         mean_s=math.fsum(s.share * transfer.seconds for s, transfer, _ in each),
-        m2_s2=math.fsum(s.share * (x.seconds**2 + per_token**2 * _variance(of, s)) for s, x, per_token in each),
+        link_s=math.fsum(s.share * transfer.busy_s for s, transfer, _ in each),
+        link_m2_s2=math.fsum(s.share * (x.busy_s**2 + per_token**2 * _variance(of, s)) for s, x, per_token in each),
         prompt_token_s=math.fsum(
             s.share * (s.p1 * x.seconds + per_token * _covariance(of, s)) for s, x, per_token in each
         ),
@@ -131,25 +134,14 @@ def link_queues(of: Parameters, n_p: float, n_d: float) -> float:
     return {"shared": 1.0, "per_prefill_worker": n_p, "per_decode_worker": n_d}[of.link_sharing]
 
 
-def link_time(of: Parameters, movement: Movement) -> float:
-    """`T_l = T̄ - h_x`: how long a transfer keeps a link busy (s)."""
-    return movement.mean_s - of.handover_s
-
-
-def link_scv(of: Parameters, movement: Movement) -> float:
-    """`c_l² = cT²·(T̄/T_l)²`; 0 if `T_l = 0`."""
-    busy = link_time(of, movement)
-    return movement.scv * (movement.mean_s / busy) ** 2 if busy > 0 else 0.0
-
-
 def link_load(of: Parameters, traffic: Traffic, movement: Movement, queues: float) -> float:
     """`ρ_l = Λ·T_l/(n_q·n_c)`."""
-    return traffic.rate_rps * link_time(of, movement) / (queues * channels(of))
+    return traffic.rate_rps * movement.link_s / (queues * channels(of))
 
 
 def link_wait(of: Parameters, movement: Movement, load: float) -> Wait:
     """`W_l`: the wait for a channel of one queue's links, with Poisson arrivals."""
-    return shared_queue(1.0, link_scv(of, movement), load, channels(of), link_time(of, movement))
+    return shared_queue(1.0, movement.link_scv, load, channels(of), movement.link_s)
 
 
 def visible_s(of: Parameters, transfer: Transfer, prefill_s: float) -> float:

@@ -13,6 +13,9 @@ from pipelines.frames.digits import WORKLOAD_DIGITS, significant
 LOWEST_RPS = 1e-9
 """A scenario that is refused at this rate is refused at any."""
 
+IDLE_RPS = 1e-18
+"""A rate at which no request meets another, however long it takes."""
+
 HIGHEST_RPS = 1e9
 """No rate above it is looked for."""
 
@@ -84,10 +87,11 @@ class _Loop:
         Requests are never faster than in an idle system, so that K over their time there is out of reach. Both are the lowest
         rate where that is refused.
         """
-        refused, e2e_s = self._at(np.full((self.base.height, 1), LOWEST_RPS))
+        refused, _ = self._at(np.full((self.base.height, 1), LOWEST_RPS))
+        _, e2e_s = self._at(np.full((self.base.height, 1), IDLE_RPS))
         with np.errstate(divide="ignore"):  # requests that take no time come at the highest rate
             idle = self._concurrency / e2e_s[:, 0]
-        low, high = np.minimum(LOWEST_RPS, 0.999 * idle), np.minimum(HIGHEST_RPS, 1.001 * idle)
+        low, high = np.minimum(LOWEST_RPS, 1e-6 * idle), np.minimum(HIGHEST_RPS, 1.001 * idle)
         never = refused[:, 0]
         return np.where(never, LOWEST_RPS, low), np.where(never, LOWEST_RPS, high)
 

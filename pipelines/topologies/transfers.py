@@ -61,11 +61,6 @@ class Transfers:
         return self._mean(lambda stratum: stratum.moved.seconds)
 
     @property
-    def second_moment(self) -> float:
-        """E[T²] in s²: exact where T is straight within each stratum."""
-        return self._mean(lambda one: one.moved.seconds**2 + one.moved.slope**2 * one.variance)
-
-    @property
     def token_seconds(self) -> float:
         """E[p·T]."""
         return self._mean(lambda one: one.prompt_tokens * one.moved.seconds + one.moved.slope * one.covariance)
@@ -73,14 +68,15 @@ class Transfers:
     @property
     def link_s(self) -> float:
         """T_l: seconds for which a transfer keeps a link busy, on average. The router's hand-over does not."""
-        return self.mean_s - self.model.handover_s
+        return self._mean(lambda stratum: stratum.moved.busy_s)
 
     @property
     def link_scv(self) -> float:
-        """c_l², the squared coefficient of variation of that time."""
+        """c_l², the squared coefficient of variation of that time: exact where T is straight within each stratum."""
         if self.link_s <= 0:
             return 0.0
-        return max(0.0, self.second_moment / self.mean_s**2 - 1) * (self.mean_s / self.link_s) ** 2
+        second = self._mean(lambda one: one.moved.busy_s**2 + one.moved.slope**2 * one.variance)
+        return max(0.0, second / self.link_s**2 - 1)
 
     @property
     def bytes_mean(self) -> float:

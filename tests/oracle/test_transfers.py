@@ -76,8 +76,12 @@ class TestCurve:
 
     def test_within_its_range(self) -> None:
         of = self.of(competing_traffic=0.5)
-        assert tr.transfer_of(of, 1000) == tr.Transfer(close(0.02 + 0.05 / 0.5), close((0.05 - 0.01) / 0.5))  # type: ignore[arg-type]
-        assert tr.transfer_of(of, 3000) == tr.Transfer(close(0.02 + 0.15 / 0.5), close((0.15 - 0.01) / 0.5))  # type: ignore[arg-type]
+        assert tr.transfer_of(of, 1000) == tr.Transfer(
+            close(0.02 + 0.05 / 0.5), close((0.05 - 0.01) / 0.5), close(0.05 / 0.5)
+        )  # type: ignore[arg-type]
+        assert tr.transfer_of(of, 3000) == tr.Transfer(
+            close(0.02 + 0.15 / 0.5), close((0.15 - 0.01) / 0.5), close(0.15 / 0.5)
+        )  # type: ignore[arg-type]
         assert tr.slope(of, 3000) == close(0.15 / 3e8 * 1e5 / 0.5)
 
     def test_slopes_at_the_points(self) -> None:
@@ -124,38 +128,38 @@ class TestMoments:
     def test_of_strata_with_prompts_of_one_length(self) -> None:
         movement = tr.movement_of(parameters(), EXAMPLE)
         assert movement.mean_s == close((0.103 + 0.303) / 2)
-        assert movement.m2_s2 == close((0.103**2 + 0.303**2) / 2)
+        assert movement.link_m2_s2 == close((0.103**2 + 0.303**2) / 2)
         assert movement.prompt_token_s == close((103 + 909) / 2)
 
     def test_of_one_stratum_with_prompts_of_two_lengths(self) -> None:
         """What varies within a stratum is not lost."""
         movement, apart = (tr.movement_of(parameters(), traffic) for traffic in (one_stratum(), EXAMPLE))
-        assert (movement.mean_s, movement.m2_s2) == close((apart.mean_s, apart.m2_s2))
+        assert (movement.mean_s, movement.link_m2_s2) == close((apart.mean_s, apart.link_m2_s2))
         assert movement.prompt_token_s == close(apart.prompt_token_s)
 
     def test_where_the_decode_worker_holds_half_of_the_prefix(self) -> None:
         # 400 of 1000 and 1200 of 3000 tokens are computed: 700 and 2100 are moved
         movement = tr.movement_of(parameters(prefix_at_destination=0.5), one_stratum((400, 1200)))
         assert movement.mean_s == close((0.073 + 0.213) / 2)
-        assert movement.m2_s2 == close((0.073**2 + 0.213**2) / 2)
+        assert movement.link_m2_s2 == close((0.073**2 + 0.213**2) / 2)
         assert movement.prompt_token_s == close((73 + 639) / 2)
 
     def test_where_it_holds_all_of_the_prefix(self) -> None:
         movement = tr.movement_of(parameters(prefix_at_destination=1.0), one_stratum((400, 1200)))
-        assert movement.m2_s2 == close((0.043**2 + 0.123**2) / 2)
+        assert movement.link_m2_s2 == close((0.043**2 + 0.123**2) / 2)
         assert movement.prompt_token_s == close((43 + 369) / 2)
 
     def test_on_a_curve(self) -> None:
         # 2000 tokens on average: 0.1 s, and 50 us for each of 1000 tokens more or less
         of = parameters(curve=CURVE, bandwidth_bytes_per_s=None)
         movement = tr.movement_of(of, one_stratum())
-        assert (movement.mean_s, movement.m2_s2) == close((0.1, 0.1**2 + 0.05**2))
+        assert (movement.mean_s, movement.link_m2_s2) == close((0.1, 0.1**2 + 0.05**2))
         assert movement.prompt_token_s == close(2000 * 0.1 + 5e-5 * 1e6)
 
     def test_no_more_than_the_mean_varies(self) -> None:
         rounded = replace(one_stratum().strata[0], p2=2000.0**2 * (1 - 1e-12))
         movement = tr.movement_of(parameters(), replace(EXAMPLE, strata=(rounded,)))
-        assert movement.scv == 0
+        assert movement.link_scv == 0
 
     def test_a_declared_hit_ratio_leaves_so_much_to_compute(self) -> None:
         receipt = receipt_of("rate", hit_ratio=(0.6, 0.5))
