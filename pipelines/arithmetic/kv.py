@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from pipelines.declarations.cache import CacheLayers, CacheShape
+from pipelines.declarations.kv_dtypes import PACKED_LATENT
 
 KEYS_AND_VALUES = 2
 """Each token leaves one key and one value vector per layer and KV head."""
@@ -17,9 +18,6 @@ ELEMENT_BYTES = {
     "fp4": Fraction(1, 2),
 }
 """Bytes of one element by ``model.kv_dtype``: the width that the name states. Scales of quantized blocks are a layout factor."""
-
-PACKED_LATENT = "fp8_ds_mla"
-"""The layout of vLLM and SGLang for a latent in fp8: scales beside it, the part with the position in 16 bits (656 bytes for 512 + 64)."""
 
 PACKED_SCALE_BYTES, PACKED_SCALE_ELEMENTS, PACKED_POSITION_BYTES = 4, 128, 2
 """One fp32 scale for 128 fp8 elements of a latent; 2 bytes per element that carries the position."""

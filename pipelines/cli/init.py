@@ -209,7 +209,7 @@ def _shape(model: Path | None, by_hand: dict[str, int | None], kv_dtype: str, co
 
 def _check_planned(model: Path, read: "ModelCache", kv_dtype: str, counted: Weights) -> None:
     """A problem where a cohort could not be planned with the model, or an assumption about its size would be wild."""
-    from pipelines.declarations.model import PACKED_LATENT
+    from pipelines.declarations.kv_dtypes import PACKED_LATENT
     from pipelines.declarations.problems import DeclarationProblems, Problem
 
     found = hint = None

@@ -147,7 +147,7 @@ def _encoder_tokens(model: "ModelCache", given: int | None, shown_as: str) -> in
 
 
 def _check_latent(model: "ModelCache", kv_dtype: str, shown_as: str) -> None:
-    from pipelines.arithmetic.kv import PACKED_LATENT
+    from pipelines.declarations.kv_dtypes import PACKED_LATENT
 
     if kv_dtype == PACKED_LATENT and not any(part.kind == "latent" for part in model.shape):
         found = f"{PACKED_LATENT} is a layout of a latent, and no layer keeps one; expected another data type"

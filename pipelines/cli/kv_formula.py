@@ -6,7 +6,6 @@ from fractions import Fraction
 from pipelines.arithmetic.kv import (
     CONVOLUTION_BYTES,
     KEYS_AND_VALUES,
-    PACKED_LATENT,
     PACKED_POSITION_BYTES,
     PACKED_SCALE_BYTES,
     PACKED_SCALE_ELEMENTS,
@@ -15,6 +14,7 @@ from pipelines.arithmetic.kv import (
     layer_bytes,
 )
 from pipelines.cli.kv_numbers import figure
+from pipelines.declarations.kv_dtypes import PACKED_LATENT
 from pipelines.declarations.model_cache import ReadLayers
 
 PER = {"state": "sequence", "cross": "encoder position"}

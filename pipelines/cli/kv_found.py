@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pipelines.arithmetic.kv import PACKED_LATENT
 from pipelines.arithmetic.kv_report import Asked, Figures, Report, once_bytes
 from pipelines.cli.kv_formula import Formula
 from pipelines.declarations.cache import CacheKind, CacheShape, shape_text
+from pipelines.declarations.kv_dtypes import PACKED_LATENT
 from pipelines.declarations.model_cache import Factor, ModelCache, ReadLayers
 from pipelines.declarations.model_configs.kept import KEYS_AND_VALUES, OF_ENCODER, ONE_INDEX, ONE_LATENT, of_last
 

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from pipelines.declarations.problems import did_you_mean, show
 from pipelines.declarations.units import QuantityError
 
-NAMES = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4", "fp8_ds_mla")
+PACKED_LATENT = "fp8_ds_mla"
+"""The layout of vLLM and SGLang for a latent in fp8: scales beside it, the part with the position in 16 bits (656 bytes for 512 + 64)."""
+
+NAMES = ("fp32", "bf16", "fp16", "fp8", "int8", "fp4", PACKED_LATENT)
 """The last is a layout of a latent, not of keys and values: docs/kv.md."""
 
 SYNONYMS: Mapping[str, str] = {

@@ -5,13 +5,12 @@ from pathlib import Path
 
 from pipelines.declarations.cache import CacheLayers, CacheShape, plain_shape
 from pipelines.declarations.documents import Document, whole
-from pipelines.declarations.kv_dtypes import NAMES, kv_dtype
+from pipelines.declarations.kv_dtypes import NAMES, PACKED_LATENT, kv_dtype
 from pipelines.declarations.model_configs import read_model_cache
 from pipelines.declarations.problems import DeclarationProblems, Problem, did_you_mean, show
 from pipelines.declarations.units import QuantityError
 
 PLAIN = ("layers", "kv_heads", "head_dim")
-PACKED_LATENT = "fp8_ds_mla"
 
 _KEYS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "full": (("kv_heads", "head_dim"), ("value_dim",)),

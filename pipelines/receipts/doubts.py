@@ -65,7 +65,7 @@ def _curve(inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame) -> I
         return
     if all(point.high_s is None for point in parse_curve(inputs.word(CURVE_INPUT))):
         yield f"{CURVE_INPUT} has no upper times: its conservative bound is its nominal one"
-    then = "overhead and bandwidth hold there" if inputs.has(BANDWIDTH_INPUT) else "it is continued there"
+    then = "overhead and bandwidth hold there" if inputs.has(BANDWIDTH_INPUT) else "its ends are continued there"
     for bound in BOUNDS:
         yield from _outside(transfers(inputs, buckets, strata, bound), bound, then)
 

@@ -64,7 +64,7 @@ def test_transfers_outside_of_a_curve(curve: str, said: str | None) -> None:
     found = doubts(curve=curve, **ALONE)
     where = "in network.transfer_curve"
     bounds = ("nominal", "conservative") if said else ()
-    assert found == [f"{said} {where} ({bound} bound): it is continued there" for bound in bounds]
+    assert found == [f"{said} {where} ({bound} bound): its ends are continued there" for bound in bounds]
     if said is not None:
         assert doubts(curve=curve)[0] == f"{said} {where} (nominal bound): overhead and bandwidth hold there"
 
