@@ -12,6 +12,7 @@ from pipelines.cli.kv_numbers import number
 def as_json(found: Found) -> dict[str, Any]:
     """Flat: figures of one copy at the top, those of a rank and of all ranks below."""
     asked, formulas = found.asked, found.formulas
+    windows = found.report.copy.cache.windows
     return {
         "file": found.file,
         "family": found.model.family,
@@ -24,7 +25,7 @@ def as_json(found: Found) -> dict[str, Any]:
         "memory_bytes": asked.memory,
         "context_tokens": found.model.context_tokens,
         **_figures(found, found.report.copy),
-        "window_tokens": [window.tokens for window in found.report.copy.cache.windows],
+        "window_tokens": windows[0].tokens if len(windows) == 1 else None,
         "cross_tokens": found.report.copy.cache.cross_tokens,
         "tokens_that_fit": found.report.tokens_that_fit,
         "sequences_that_fit": found.report.sequences_that_fit,
