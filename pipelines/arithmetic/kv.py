@@ -22,8 +22,6 @@ ELEMENT_BYTES = {
 PACKED_SCALE_BYTES, PACKED_SCALE_ELEMENTS, PACKED_POSITION_BYTES = 4, 128, 2
 """One fp32 scale for 128 fp8 elements of a latent; 2 bytes per element that carries the position."""
 
-KV_DTYPES = (*ELEMENT_BYTES, PACKED_LATENT)
-
 FORMULA = (
     "bytes of a sequence = growth x tokens + sum over windows of bytes_per_token x min(tokens, window_tokens) + state, each of them"
     " layout_factor x layers x bytes_per_layer; bytes_per_layer = tensor_parallel x ceil(heads / tensor_parallel) x bytes of one head,"
@@ -116,11 +114,6 @@ class CacheBytes:
     def allocated(self) -> Fraction:
         """Bytes per token that an engine reserves which gives every layer the full length (A)."""
         return self.growth + self.window
-
-    def of_sequence(self, tokens: int) -> Fraction:
-        """Bytes of a sequence of ``tokens`` tokens in the layers that attend to it, and its state. Encoder positions are not among them."""
-        bounded = sum((window.bytes_per_token * min(tokens, window.tokens) for window in self.windows), Fraction(0))
-        return self.growth * tokens + bounded + self.state
 
 
 def cache_bytes(shape: CacheShape, kv_dtype: str, tensor_parallel: int = 1) -> CacheBytes:

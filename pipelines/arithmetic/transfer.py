@@ -4,7 +4,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import pairwise
 
-from pipelines.arithmetic.kv import CacheModel
+from pipelines.arithmetic.kv import CacheModel, in_blocks
 
 FORMULA = (
     "transfer_s = router_handover + registration + synchronization + receiver_visibility"
@@ -103,8 +103,7 @@ class TransferModel:
 
     def of_prompt(self, tokens: int) -> Moved:
         """The transfer of one prompt of exactly ``tokens`` tokens, in whole blocks."""
-        block = self.cache.block_tokens
-        return self._of_cache(float(-(-tokens // block) * block))
+        return self._of_cache(float(in_blocks(tokens, self.cache.block_tokens)))
 
     def size_bytes(self, tokens: float) -> float:
         """K of ``tokens`` tokens that fill their blocks: growing layers take all of them, the others what their window holds."""

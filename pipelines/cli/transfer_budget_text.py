@@ -8,6 +8,10 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.arithmetic.kv import BoundedLayers, CacheModel, in_blocks
+from pipelines.arithmetic.transfer import TransferModel
+from pipelines.declarations.transfer_table import parse_curve
+from pipelines.frames.digits import RESULT_DIGITS
 from pipelines.gates.wording import shown
 
 _WIDTH = 140
@@ -127,22 +131,21 @@ def _prompt(receipt: Json, row: Json) -> str:
         return ANY
     if tokens == 0:
         return NONE
-    kv = receipt["kv"]
-    cache, block = kv[row["bound"]], kv["block_tokens"]
-    held = -(-tokens // block) * block
-    bounded = sum(one["bytes_per_token"] * min(held, one["window_tokens"]) for one in cache["windows"])
-    relayout = _declared(receipt, "network.relayout_factor", row["bound"]) or 1
-    size = relayout * (cache["growth_bytes_per_token"] * held + bounded + cache["state_bytes_per_sequence"])
-    return f"{tokens:,} tokens{_beyond(receipt, size)}"
+    kv, relayout = receipt["kv"], _declared(receipt, "network.relayout_factor", row["bound"])
+    kept, block = kv[row["bound"]], kv["block_tokens"]
+    windows = tuple(BoundedLayers(one["window_tokens"], 0, one["bytes_per_token"]) for one in kept["windows"])
+    cache = CacheModel(kept["growth_bytes_per_token"], 0, windows, kept["state_bytes_per_sequence"], 0, block)
+    model = TransferModel(cache, None, None, relayout=1.0 if relayout is None else relayout)
+    return f"{tokens:,} tokens{_beyond(receipt, model.size_bytes(in_blocks(tokens, block)))}"
 
 
 def _beyond(receipt: Json, size: float) -> str:
-    """The mark of a size that the declared curve does not cover."""
-    curve = next((row["value"] for row in receipt["inputs"] if row["path"] == "network.transfer_curve"), None)
-    if curve is None:
+    """The mark of a size that the declared curve does not cover, up to the exported digits."""
+    text = next((row["value"] for row in receipt["inputs"] if row["path"] == "network.transfer_curve"), None)
+    if text is None:
         return ""
-    first, last = (int(point.partition(":")[0]) for point in (curve.split()[0], curve.split()[-1]))
-    return "" if first <= size <= last * (1 + 1e-9) else "*"
+    curve = parse_curve(text)
+    return "" if curve[0].bytes <= size <= curve[-1].bytes * (1 + 10.0 ** (1 - RESULT_DIGITS)) else "*"
 
 
 def _declared(receipt: Json, path: str, bound: str = "nominal") -> float | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from pipelines.declarations.cohort import DEFAULT_NOTE
 from pipelines.declarations.transfer_table import parse_curve
 from pipelines.frames.inputs import BOUNDS, Bound, InputTable
 from pipelines.topologies.transfers import BANDWIDTH_INPUT, CURVE_INPUT, LINKS_INPUT, Transfers, transfers
@@ -12,9 +13,6 @@ RANKS_INPUT = "model.tensor_parallel"
 LINE_RATE_INPUT = "network.line_rate"
 LEAST_OF_LINE = 1 / 8
 """A bandwidth in bits that was meant in bytes is an eighth; engines that were measured reach a quarter of the line or more."""
-
-UNDECLARED = "not declared: default"
-"""The note of an input that nobody declared."""
 
 
 def input_doubts(inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame) -> list[str]:
@@ -32,7 +30,7 @@ def input_doubts(inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame
 
 def _ranks(inputs: InputTable) -> Iterator[str]:
     each = int(inputs.number("inventory.gpus_per_worker"))
-    if each > 1 and inputs.rows[RANKS_INPUT]["note"] == UNDECLARED:
+    if each > 1 and inputs.rows[RANKS_INPUT]["note"] == DEFAULT_NOTE:
         yield (
             f"{RANKS_INPUT} is not declared, and a worker has {each} GPUs: the cache is counted once, "
             "although ranks that share a KV head or a latent hold copies of it"

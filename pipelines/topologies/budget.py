@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from math import inf, nextafter, sqrt
 from typing import Any, TypeVar
@@ -77,7 +78,8 @@ class _Limit:
             return None
         return _crossing(exceeds, LOWEST_BANDWIDTH, HIGHEST_BANDWIDTH, _between_powers)
 
-    def prompt_at(self) -> int | None:
+    @cached_property
+    def largest_prompt(self) -> int | None:
         """A length of an uncached prompt that fits while one token more does not; 0 where none fits, None where any does."""
         d, r_p, q = prefill_symbols(self.inputs, self.bound)
 
@@ -114,7 +116,7 @@ class _Limit:
             "bytes_mean": own.bytes_mean,
             "bytes_at_limit": self.bytes_at(own),
             "bandwidth_at_limit_bytes_per_s": self.bandwidth_at(bucket),
-            "largest_prompt_tokens": self.prompt_at(),
+            "largest_prompt_tokens": self.largest_prompt,
         }
 
 

@@ -16,6 +16,9 @@ LOWEST_RPS = 1e-9
 IDLE_RPS = 1e-18
 """A rate at which no request meets another, however long it takes."""
 
+_SURELY = 1e-6
+"""At this part of what an idle system would take, requests hardly meet: it is sustained."""
+
 HIGHEST_RPS = 1e9
 """No rate above it is looked for."""
 
@@ -91,7 +94,7 @@ class _Loop:
         _, e2e_s = self._at(np.full((self.base.height, 1), IDLE_RPS))
         with np.errstate(divide="ignore"):  # requests that take no time come at the highest rate
             idle = self._concurrency / e2e_s[:, 0]
-        low, high = np.minimum(LOWEST_RPS, 1e-6 * idle), np.minimum(HIGHEST_RPS, 1.001 * idle)
+        low, high = np.minimum(LOWEST_RPS, _SURELY * idle), np.minimum(HIGHEST_RPS, 1.001 * idle)
         never = refused[:, 0]
         return np.where(never, LOWEST_RPS, low), np.where(never, LOWEST_RPS, high)
 

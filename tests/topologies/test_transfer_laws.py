@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pandera.config import config_context
 
 from pipelines.arithmetic.kv import cache_bytes
+from pipelines.arithmetic.kv_report import kept_bytes
 from pipelines.declarations.cache import CacheLayers, CacheShape, shape_text
 from pipelines.frames.evaluation import LOADS
 from pipelines.frames.inputs import InputTable
@@ -66,7 +67,7 @@ some_lengthening = st.dictionaries(st.sampled_from(LENGTHENING), st.floats(1.0, 
 def test_bytes_are_those_of_the_kinds_of_layers_together(shape: CacheShape, ranks: int, tokens: int) -> None:
     whole = cache_bytes(shape, "bf16", ranks)
     apart = [cache_bytes((part,), "bf16", ranks) for part in shape]
-    assert whole.of_sequence(tokens) == sum(part.of_sequence(tokens) for part in apart)
+    assert kept_bytes(whole, tokens) == sum(kept_bytes(part, tokens) for part in apart)
     assert whole.allocated == sum(part.allocated for part in apart)
 
 
