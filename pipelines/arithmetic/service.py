@@ -1,8 +1,8 @@
 """Service times of prefill and decode (docs/arithmetic.md, section 3)."""
 
-import polars as pl
+import numpy as np
 
-Number = pl.Expr | float
+from pipelines.arithmetic.numbers import Number, where
 
 
 def prefill_s(u1: Number, z1: Number, *, d: Number, r_p: Number, q: Number) -> Number:
@@ -36,14 +36,15 @@ def prefill_token_seconds(p1: Number, pu: Number, pz: Number, *, d: Number, r_p:
     return d * p1 + pu / r_p + q * pz
 
 
-def scv(mean: pl.Expr, second_moment: pl.Expr) -> pl.Expr:
+def scv(mean: Number, second_moment: Number) -> Number:
     """Squared coefficient of variation E[X²]/E[X]² - 1, not below 0; 0 where the mean is 0.
 
-    >>> pl.select(scv(pl.lit(2.0), pl.lit(5.0))).item()
+    >>> scv(2.0, 5.0)
     0.25
     """
-    ratio = second_moment / (mean * mean) - 1
-    return pl.when(mean > 0).then(ratio.clip(lower_bound=0.0)).otherwise(0.0)
+    positive = np.asarray(mean) > 0
+    ratio = second_moment / where(positive, mean, 1.0) ** 2 - 1
+    return where(positive, np.maximum(ratio, 0.0), 0.0)
 
 
 def decode_steps(o1: Number, o2: Number, po: Number, p1: Number, *, g: Number) -> tuple[Number, Number, Number]:
@@ -57,13 +58,13 @@ def decode_steps(o1: Number, o2: Number, po: Number, p1: Number, *, g: Number) -
     return o1 - g, o2 - 2 * g * o1 + g * g, po - g * p1
 
 
-def resident_tokens(d1: pl.Expr, d2: pl.Expr, pd: pl.Expr) -> pl.Expr:
+def resident_tokens(d1: float, d2: float, pd: float) -> float:
     """Mean KV tokens of a decoding sequence, weighted by its steps: R = (PD + D2/2) / D1; 0 where nothing is decoded.
 
-    >>> pl.select(resident_tokens(pl.lit(2.0), pl.lit(4.0), pl.lit(20.0))).item()  # 10 prompt tokens, 0 to 2 generated
+    >>> resident_tokens(2.0, 4.0, 20.0)  # 10 prompt tokens, 0 to 2 generated
     11.0
     """
-    return pl.when(d1 > 0).then((pd + d2 / 2) / d1).otherwise(0.0)
+    return (pd + d2 / 2) / d1 if d1 > 0 else 0.0
 
 
 def decode_step_cost(r_d: Number, gamma: Number, resident: Number) -> Number:
@@ -73,26 +74,3 @@ def decode_step_cost(r_d: Number, gamma: Number, resident: Number) -> Number:
     0.00025095367431640626
     """
     return 1 / r_d + gamma * resident
-
-
-def step_s(t0: Number, c: Number, b: pl.Expr) -> pl.Expr:
-    """Length in seconds of one decode step of a worker that holds ``b`` sequences on average, at least one: t0 + c·max(1, b).
-
-    >>> pl.select(step_s(0.012, 0.0002, pl.lit(10.0))).item()
-    0.014
-    """
-    return t0 + c * pl.max_horizontal(pl.lit(1.0), b)
-
-
-def tpot_s(t0: Number, c: Number, *, rho_prefill: Number, rho_decode: Number) -> pl.Expr:
-    """Time per output token in seconds: max(t0/(1 - ρ_p - ρ_d), (t0 + c)/(1 - ρ_p)).
-
-    The first term solves b = x·t and t = t0 + b·c + ρ_p·t; the second says that a batch holds at least the sequence itself.
-    ``rho_prefill`` is the share of the worker's time that prefill takes (0 on a decode pool). Meaningless at ρ ≥ 1.
-
-    >>> pl.select(tpot_s(0.012, 0.0002, rho_prefill=pl.lit(0.25), rho_decode=pl.lit(0.25))).item()
-    0.024
-    """
-    shared = t0 / (1 - rho_prefill - rho_decode)
-    alone = (t0 + c) / (1 - rho_prefill)
-    return pl.max_horizontal(pl.lit(1.0) * shared, pl.lit(1.0) * alone)

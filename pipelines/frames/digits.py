@@ -1,4 +1,4 @@
-"""Rounding to the digits that are exported (docs/arithmetic.md, section 9)."""
+"""Rounding to the digits that are exported (docs/arithmetic.md, section 11)."""
 
 import polars as pl
 
