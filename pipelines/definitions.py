@@ -4,7 +4,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from pipelines.assets import cohort, evaluate, export
+from pipelines.assets import changes, cohort, evaluate, export
 from pipelines.assets.frames_io import FrameStore, StoredFrames
 from pipelines.assets.judge import judge_assets
 from pipelines.assets.progress import step_progress
@@ -19,7 +19,7 @@ def definitions(rules_in: Path | None = None) -> dg.Definitions:
     rules = declared_rules((rules_in or rules_directory()).resolve())
     frames = str(instance_directory() / "frames")
     return dg.Definitions(
-        assets=[*cohort.ASSETS, *evaluate.ASSETS, *judge_assets(rules), *export.ASSETS],
+        assets=[*cohort.ASSETS, *evaluate.ASSETS, *judge_assets(rules), *changes.ASSETS, *export.ASSETS],
         jobs=[
             dg.define_asset_job(
                 JOB, selection=dg.AssetSelection.all(), description="Plan one cohort and export its verified receipt."

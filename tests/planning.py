@@ -65,6 +65,7 @@ _ROWS: dict[str, _Row] = {
     "dispatch": _Row("service.dispatch", "text", "least_loaded"),
     "first_token": _Row("service.first_token_source", "text", "decode"),
     "a": _Row("service.admission", "s", 0.002, "high"),
+    "psi": _Row("service.mixed_step_penalty", "ratio", 0.0, "high"),
     "discipline_p": _Row("service.prefill.discipline", "text", "fifo"),
     "r_p": _Row("service.prefill.tokens_per_second", "tokens/s", 10_000.0, "low"),
     "d": _Row("service.prefill.overhead", "s", 0.01, "high"),
@@ -215,7 +216,7 @@ def plan_of(cohort_path: Path, rules_directory: Path) -> PlanFrames:
     cohort, rules = load_declarations(cohort_path, rules_directory)
     found, inputs = read_cohort_requests(cohort), inputs_frame(cohort)
     frozen, table = frozen_cohort(cohort, found, inputs), InputTable.of(inputs)
-    edges = bucket_edges(found.requests, cohort.bucket_edges_tokens)
+    edges = bucket_edges(found.requests, cohort.bucket_edges_tokens, cohort.forced_edges_tokens)
     buckets = bucket_frame(found.requests, edges, kind=cohort.kind, rate_rps=declared_rate_rps(table))
     strata, windows = stratum_frame(found.requests, edges), window_frame(found.requests, edges, kind=cohort.kind)
     scenarios, fingerprint = scenario_frame(table), frozen["fingerprint"].item()

@@ -4,5 +4,5 @@ Every function takes and returns expressions (or plain floats, where only ``+ - 
 equation. Symbols in the docstrings are those of docs/arithmetic.md; units are SI.
 """
 
-VERSION = "3"
+VERSION = "4"
 """Version of docs/arithmetic.md that is computed here, as a receipt states it."""

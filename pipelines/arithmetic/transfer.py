@@ -62,7 +62,9 @@ class TransferModel:
         affine = self.affine
         if affine is not None:
             affine = Affine(column(affine.overhead_s), column(affine.seconds_per_descriptor), column(affine.bandwidth))
-        named = {name: column(getattr(self, name)) for name in ("handover_s", "competing", "relayout", "regions", "layout")}
+        named = {
+            name: column(getattr(self, name)) for name in ("handover_s", "competing", "relayout", "regions", "layout")
+        }
         return replace(self, affine=affine, **named)
 
     def of_mean(self, tokens: Number) -> Moved:

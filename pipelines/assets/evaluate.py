@@ -1,16 +1,29 @@
-"""One evaluation asset per topology, from one factory."""
+"""The scenarios that are kept, and one evaluation asset per topology, from one factory."""
 
 import dagster as dg
 import polars as pl
 
 from pipelines.assets.frames_io import frame_asset, shown
+from pipelines.frames.changes import SearchSpace
 from pipelines.frames.evaluation import Evaluation
 from pipelines.frames.inputs import InputTable
+from pipelines.planning.search import Asked, kept_scenarios
 from pipelines.topologies.declared import TOPOLOGIES, Topology
 from pipelines.topologies.evaluator import evaluate
-from pipelines.topologies.scenarios import scenario_frame
+from pipelines.topologies.question import Workload
 
 PREFIX = "evaluation"
+GROUP = "evaluate"
+
+
+@frame_asset(SearchSpace, GROUP, ins={"inputs": dg.AssetIn("cohort")})
+def search(
+    inputs: pl.DataFrame, buckets: pl.DataFrame, strata: pl.DataFrame, gates: pl.DataFrame, preference: pl.DataFrame
+) -> dg.MaterializeResult[pl.DataFrame]:
+    """The scenarios of the cohort: all of them, or of very many those that the decision needs (docs/arithmetic.md, section 10)."""
+    asked = Asked(InputTable.of(inputs), Workload(buckets, strata), gates, preference)
+    kept = kept_scenarios(asked)
+    return shown(kept, scenarios_searched=kept["searched"][0], scenarios_kept=kept.height)
 
 
 def evaluation_asset(topology: Topology) -> dg.AssetsDefinition:
@@ -18,18 +31,21 @@ def evaluation_asset(topology: Topology) -> dg.AssetsDefinition:
 
     @frame_asset(
         Evaluation,
-        "evaluate",
+        GROUP,
         key=[PREFIX, topology.name],
-        ins={name: dg.AssetIn(name) for name in ("cohort", "frozen_cohort", "buckets", "strata")},
+        ins={name: dg.AssetIn(name) for name in ("cohort", "frozen_cohort", "buckets", "strata", "search")},
         description=f"Lanes of every {topology.name} scenario per bucket and bound. Latencies are modeled.",
     )
     def evaluation(
-        cohort: pl.DataFrame, frozen_cohort: pl.DataFrame, buckets: pl.DataFrame, strata: pl.DataFrame
+        cohort: pl.DataFrame,
+        frozen_cohort: pl.DataFrame,
+        buckets: pl.DataFrame,
+        strata: pl.DataFrame,
+        search: pl.DataFrame,
     ) -> dg.MaterializeResult[pl.DataFrame]:
         inputs = InputTable.of(cohort)
-        frame = evaluate(
-            topology.name, frozen_cohort["fingerprint"].item(), scenario_frame(inputs), inputs, buckets, strata
-        )
+        fingerprint = frozen_cohort["fingerprint"].item()
+        frame = evaluate(topology.name, fingerprint, search, inputs, buckets, strata)
         nominal = frame.filter(pl.col("bound") == "nominal").unique("scenario")
         refused = nominal.filter(pl.col("status") == "refused").height
         return shown(frame, scenarios=nominal.height, scenarios_refused=refused, modeled=True)
@@ -37,4 +53,4 @@ def evaluation_asset(topology: Topology) -> dg.AssetsDefinition:
     return evaluation
 
 
-ASSETS = [evaluation_asset(topology) for topology in TOPOLOGIES.values()]
+ASSETS = [search, *(evaluation_asset(topology) for topology in TOPOLOGIES.values())]

@@ -30,6 +30,11 @@ _FRAMES = (
     "preference",
     "verdicts",
     "decision",
+    "search",
+    "speaking",
+    "sensitivity",
+    "break_even",
+    "workers_less",
 )
 
 
@@ -71,6 +76,11 @@ def exports(
         preference=frames["preference"],
         verdicts=frames["verdicts"],
         decision=frames["decision"],
+        searched=frames["search"]["searched"][0],
+        speaking=frames["speaking"],
+        sensitivity=frames["sensitivity"],
+        break_even=frames["break_even"],
+        workers_less=frames["workers_less"],
     )
     receipt, matrix = build_receipt(plan)
     directory = plan_source.export_directory(context.partition_key)

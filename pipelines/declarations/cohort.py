@@ -7,7 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
+from pipelines.declarations.bucket_objectives import bucket_problems, bucket_rows, read_bucket_objectives
 from pipelines.declarations.cache import CacheShape, shape_text
+from pipelines.declarations.compared import chunk_budgets, compared, listed_tokens, separated
 from pipelines.declarations.documents import Document, optional_text, read_documents
 from pipelines.declarations.model import model_problems, model_shape
 from pipelines.declarations.places import meant_cohort
@@ -25,16 +27,25 @@ from pipelines.declarations.requests import (
     trace_source,
 )
 from pipelines.declarations.schema import schema_problems, without_repeats
+from pipelines.declarations.search_size import search_problems
+from pipelines.declarations.service_curve import (
+    SERVICE_CURVES,
+    declared_service_curve,
+    service_curve_problems,
+    service_curve_text,
+)
+from pipelines.declarations.service_relations import service_problems
 from pipelines.declarations.text import reason
 from pipelines.declarations.transfer_curve import FILE as CURVE_FILE
 from pipelines.declarations.transfer_curve import curve_problems, declared_curve
 from pipelines.declarations.transfer_table import curve_text
-from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES, Cohort, Input
+from pipelines.declarations.typed import RULE_KINDS, Cohort, Input
 from pipelines.declarations.worker_relations import worker_problems
 
 EXPECTED = "a cohort (kind: Cohort)"
 DEFAULT_NOTE = "not declared: default"
-_READ_WITH = ("model.config", CURVE_FILE)
+_READ_WITH = ("model.config", CURVE_FILE, *(f"{curve}.file" for curve in SERVICE_CURVES))
+CHUNK_BUDGETS = "topologies.chunked.chunk_tokens"
 OF_DESCRIPTORS = ("network.seconds_per_descriptor", "network.regions_per_block")
 """Mean nothing without a bandwidth: a measured curve includes them."""
 
@@ -53,13 +64,10 @@ def read_cohort(path: str | os.PathLike[str]) -> tuple[Cohort | None, Document |
         problems.append(extra.problem((), "a second document; expected one cohort in a file"))
     readings, numbers = read_quantities(document)
     of_requests, more_numbers = read_request_numbers(document)
-    related = [*related_problems(document, readings), *request_problems(document, of_requests)]
     files = list(_file_problems(document, file.parent))
-    named = {problem.path for problem in files}
-    meaning = [*numbers, *more_numbers, *related, *worker_problems(document, readings), *files]
-    meaning += model_problems(document, file.parent, readable="model.config" not in named)
-    if CURVE_FILE not in named:
-        meaning += curve_problems(document, readings, file.parent)
+    meaning = [*numbers, *more_numbers, *files, *request_problems(document, of_requests)]
+    meaning += _related(document, readings)
+    meaning += _read_from_files(document, readings, file.parent, {problem.path for problem in files})
     structure = schema_problems(document, "cohort.v1")
     if document.get("kind") in RULE_KINDS:  # a rules file in place of a cohort is one mistake, not fifty
         structure, meaning = [problem for problem in structure if problem.path == "kind"], []
@@ -69,6 +77,29 @@ def read_cohort(path: str | os.PathLike[str]) -> tuple[Cohort | None, Document |
     return _cohort(document, readings, of_requests, file), document, []
 
 
+def _related(document: Document, readings: Readings) -> Iterator[Problem]:
+    """What must hold between values, on whatever is well formed."""
+    buckets, numbers = read_bucket_objectives(document)
+    yield from numbers
+    yield from bucket_problems(document, buckets, readings)
+    yield from related_problems(document, readings)
+    yield from worker_problems(document, readings)
+    yield from service_problems(document, readings)
+    yield from search_problems(document, readings)
+
+
+def _read_from_files(
+    document: Document, readings: Readings, directory: Path, unreadable: set[str]
+) -> Iterator[Problem]:
+    """What is wrong with what the files of a cohort hold, where they can be read."""
+    yield from model_problems(document, directory, readable="model.config" not in unreadable)
+    if CURVE_FILE not in unreadable:
+        yield from curve_problems(document, readings, directory)
+    for curve in SERVICE_CURVES:
+        if f"{curve}.file" not in unreadable:
+            yield from service_curve_problems(document, readings, curve, directory)
+
+
 def _file_problems(document: Document, directory: Path) -> Iterator[Problem]:
     """Files that a cohort names and that cannot be read."""
     for path, what in (
@@ -76,6 +107,7 @@ def _file_problems(document: Document, directory: Path) -> Iterator[Problem]:
         ("requests.trace.lengths", "a data set of lengths"),
         ("model.config", "a model's config.json"),
         (CURVE_FILE, "a table of measured transfers"),
+        *((f"{curve}.file", "a table of measured times") for curve in SERVICE_CURVES),
     ):
         name = document.get(path)
         if isinstance(name, str) and name.strip():
@@ -112,13 +144,15 @@ def _cohort(document: Document, readings: Readings, of_requests: RequestNumbers,
         bucket_edges_tokens=bucket_edges(document),
         inputs=tuple(_inputs(document, readings, directory)),
         file=file,
-        read_with=tuple(directory / str(document.get(path)) for path in _READ_WITH if document.has(path)),
+        read_with=tuple(
+            dict.fromkeys(directory / str(document.get(path)) for path in _READ_WITH if document.has(path))
+        ),
     )
 
 
 def _inputs(document: Document, readings: Readings, directory: Path) -> Iterator[Input]:
     hidden = {
-        "network": not document.has("topologies.disaggregated"),
+        "network": separated(document) is None,
         "requests": not document.has("requests.arrivals"),
     }
     affine_only = () if document.has("network.effective_bandwidth") else OF_DESCRIPTORS
@@ -129,6 +163,9 @@ def _inputs(document: Document, readings: Readings, directory: Path) -> Iterator
             value = _composed(document, quantity, directory)
             if value:
                 yield _input(quantity, value, _said(document, quantity))
+        elif quantity.form == "buckets":
+            said = _said(document, quantity)
+            yield from (_input(replace(quantity, path=path), s, said) for path, s in bucket_rows(document))
         elif document.has(quantity.place):
             yield _declared(document, quantity, readings)
         elif quantity.default is not None:
@@ -150,7 +187,10 @@ def _said(document: Document, quantity: Quantity) -> dict[str, object]:
         "curve": quantity.place,
         "block": quantity.block,
         "shape": quantity.block,
+        "buckets": quantity.block,
     }.get(quantity.form)
+    if quantity.path == CHUNK_BUDGETS and not document.has(CHUNK_BUDGETS):
+        return {"note": DEFAULT_NOTE}
     return document.mapping(about) if about else {}
 
 
@@ -159,8 +199,7 @@ def _composed(document: Document, quantity: Quantity, directory: Path) -> str:
     if quantity.form == "knob":
         return _knob(document, quantity.path)
     if quantity.form == "curve":
-        curve = declared_curve(document, directory)
-        return curve_text(curve) if curve else ""
+        return _curve(document, quantity.path, directory)
     shape: CacheShape | None = None
     if document.has("model.config") or document.has("model.cache"):
         shape = model_shape(document, directory)
@@ -190,8 +229,16 @@ def _si(quantity: Quantity, figure: Fraction) -> float | int:
     return int(figure) if quantity.unit == "count" else float(figure)
 
 
+def _curve(document: Document, path: str, directory: Path) -> str:
+    if path in SERVICE_CURVES:
+        measured = declared_service_curve(document, path, directory)
+        return service_curve_text(measured) if measured else ""
+    curve = declared_curve(document, directory)
+    return curve_text(curve) if curve else ""
+
+
 def _knob(document: Document, path: str) -> str:
     if path == "topologies.compared":
-        return " ".join(name for name in TOPOLOGIES if document.has(f"topologies.{name}"))
-    budgets = document.get(path)
-    return " ".join(str(int(budget)) for budget in budgets) if isinstance(budgets, list) else ""
+        return " ".join(compared(document))
+    counts = chunk_budgets(document) if path == CHUNK_BUDGETS else listed_tokens(document, path)
+    return " ".join(str(count) for count in counts)

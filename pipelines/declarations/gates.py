@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from pipelines.declarations.compared import SEPARATED
 from pipelines.declarations.documents import Document, Mark, texts
 from pipelines.declarations.problems import Problem, Where, did_you_mean, plain, show
 from pipelines.declarations.quantities import OBJECTIVE_UNITS
@@ -134,14 +135,13 @@ def _reach(gate: PlacedGate, metric: Metric) -> Iterator[Problem]:
     if not metric.name.startswith("transfer_") or not gate.topologies:
         return
     at = "where.topology" if gate.has("where.topology") else "metric"
-    others = [name for name in gate.topologies if name != "disaggregated"]
-    if "disaggregated" not in gate.topologies:
-        message = f"{metric.name} does not exist for {' or '.join(others)}, so the gate judges nothing"
+    others = [name for name in gate.topologies if name not in SEPARATED]
+    nowhere = f"{metric.name} does not exist for {' or '.join(others)}"
+    expected = f"expected where: {{topology: [{', '.join(SEPARATED)}]}}, or one of them"
+    if len(others) == len(gate.topologies):
+        yield gate.problem(at, f"{nowhere}, so the gate judges nothing; {expected}")
     elif others:
-        message = f"{metric.name} does not exist for {' or '.join(others)}, so the gate would refuse them all"
-    else:
-        return
-    yield gate.problem(at, f"{message}; expected where: {{topology: [disaggregated]}}")
+        yield gate.problem(at, f"{nowhere}, so the gate would refuse them all; {expected}")
 
 
 def gates_together(gates: list[PlacedGate]) -> Iterator[tuple[PlacedGate, Problem]]:

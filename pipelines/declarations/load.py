@@ -82,4 +82,6 @@ def _unjudged(cohort: Cohort, document: Document, rules: Rules, directory: str) 
         )
         if not applies:
             message = f"no blocking gate of {directory} applies to it, so it can never pass; expected one"
-            yield document.problem(f"topologies.{topology}", message, on="key")
+            added = not document.has(f"topologies.{topology}")
+            hint = "aggregated and chunked are compared wherever disaggregated or routed is" if added else None
+            yield document.problem(f"topologies.{topology}", message, hint, on="key")

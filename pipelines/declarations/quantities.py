@@ -6,12 +6,12 @@ from fractions import Fraction
 from typing import Literal
 
 from pipelines.declarations.documents import Document
-from pipelines.declarations.problems import Problem
+from pipelines.declarations.problems import Problem, Where
 from pipelines.declarations.units import Domain, QuantityError, Unit, exact, within
 
-Form = Literal["quantity", "block", "word", "knob", "shape", "curve"]
+Form = Literal["quantity", "block", "word", "knob", "shape", "curve", "buckets"]
 """A mapping with its own provenance; a value under its block's provenance; a bare word; a knob of ``topologies``; the cache of a
-model, by hand or from a file; a table of measured transfers.
+model, by hand or from a file; a table of measurements; objectives of prompt buckets, a row each.
 """
 
 
@@ -58,20 +58,40 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("service.dispatch", "text", "word"),
     Quantity("service.first_token_source", "text", "word", default="decode"),
     Quantity("service.admission", "s", "quantity", "not_negative", "high"),
+    Quantity("service.mixed_step_penalty", "ratio", "quantity", "not_negative", "high", 0.0),
     Quantity("service.prefill.discipline", "text", "word"),
     Quantity("service.prefill.tokens_per_second", "tokens/s", "quantity", "positive", "low"),
     Quantity("service.prefill.overhead", "s", "quantity", "not_negative", "high"),
     Quantity("service.prefill.seconds_per_token_squared", "s/token^2", "quantity", "not_negative", "high", 0.0),
     Quantity("service.prefill.prefix_hit_ratio", "ratio", "quantity", "below_one", "low", 0.0),
+    Quantity("service.prefill.curve", "text", "curve"),
     Quantity("service.prefill.utilization_ceiling", "ratio", "quantity", "share", "low"),
     Quantity("service.prefill.peak_tokens_per_second", "tokens/s", "quantity"),
     Quantity("service.decode.discipline", "text", "word"),
     Quantity("service.decode.tokens_per_second", "tokens/s", "quantity", "positive", "low"),
     Quantity("service.decode.step_overhead", "s", "quantity", "positive", "high"),
     Quantity("service.decode.seconds_per_context_token", "s/token", "quantity", "not_negative", "high", 0.0),
+    Quantity("service.decode.curve", "text", "curve"),
     Quantity("service.decode.max_sequences", "count", "quantity", "positive", "low"),
     Quantity("service.decode.utilization_ceiling", "ratio", "quantity", "share", "low"),
     Quantity("service.decode.peak_tokens_per_second", "tokens/s", "quantity"),
+    Quantity("separated.prefill.gpus_per_worker", "count", "quantity"),
+    Quantity("separated.prefill.tokens_per_second", "tokens/s", "quantity", "positive", "low"),
+    Quantity("separated.prefill.overhead", "s", "quantity", "not_negative", "high"),
+    Quantity("separated.prefill.seconds_per_token_squared", "s/token^2", "quantity", "not_negative", "high"),
+    Quantity("separated.prefill.curve", "text", "curve"),
+    Quantity("separated.prefill.utilization_ceiling", "ratio", "quantity", "share", "low"),
+    Quantity("separated.prefill.peak_tokens_per_second", "tokens/s", "quantity"),
+    Quantity("separated.prefill.kv_memory_per_worker", "B", "quantity", "positive", "low"),
+    Quantity("separated.decode.gpus_per_worker", "count", "quantity"),
+    Quantity("separated.decode.tokens_per_second", "tokens/s", "quantity", "positive", "low"),
+    Quantity("separated.decode.step_overhead", "s", "quantity", "positive", "high"),
+    Quantity("separated.decode.seconds_per_context_token", "s/token", "quantity", "not_negative", "high"),
+    Quantity("separated.decode.curve", "text", "curve"),
+    Quantity("separated.decode.max_sequences", "count", "quantity", "positive", "low"),
+    Quantity("separated.decode.utilization_ceiling", "ratio", "quantity", "share", "low"),
+    Quantity("separated.decode.peak_tokens_per_second", "tokens/s", "quantity"),
+    Quantity("separated.decode.kv_memory_per_worker", "B", "quantity", "positive", "low"),
     Quantity("inventory.gpus", "count", "block"),
     Quantity("inventory.gpus_per_worker", "count", "block"),
     Quantity("inventory.kv_memory_per_worker", "B", "quantity", "positive", "low"),
@@ -80,6 +100,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("inventory.memory_utilization", "ratio", "quantity", "share", "low"),
     Quantity("inventory.weights_per_worker", "B", "quantity", "not_negative", "high"),
     Quantity("inventory.activations_per_worker", "B", "quantity", "not_negative", "high"),
+    Quantity("inventory.gpu_hour_price", "price/h", "quantity"),
     Quantity("network.links", "count", "quantity", "positive", "low"),
     Quantity("network.links_per_transfer", "count", "quantity", "positive", default=1),
     Quantity("network.link_sharing", "text", "word", default="shared"),
@@ -100,18 +121,22 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("network.transfer_curve", "text", "curve"),
     Quantity("objectives.ttft", "s", "block"),
     Quantity("objectives.tpot", "s", "block"),
+    Quantity("objectives.e2e", "s", "block"),
     Quantity("objectives.stall", "s", "block"),
     Quantity("objectives.ttft_growth", "s", "block"),
     Quantity("objectives.transfer_reserve", "ratio", "block", "share"),
     Quantity("objectives.attainment", "ratio", "block", "share"),
+    Quantity("objectives.buckets", "s", "buckets"),
     Quantity("topologies.compared", "text", "knob"),
     Quantity("topologies.chunked.chunk_tokens", "text", "knob"),
+    Quantity("topologies.routed.threshold_tokens", "text", "knob"),
+    Quantity("topologies.routed.chunk_tokens", "text", "knob"),
 )
 
 OBJECTIVE_UNITS: dict[str, Unit] = {
     quantity.path.removeprefix("objectives."): quantity.unit
     for quantity in QUANTITIES
-    if quantity.block == "objectives"
+    if quantity.block == "objectives" and quantity.form == "block"
 }
 
 
@@ -137,10 +162,10 @@ def read_quantities(document: Document) -> tuple[Readings, list[Problem]]:
     readings: Readings = {}
     problems: list[Problem] = []
     for quantity in QUANTITIES:
-        if quantity.unit == "text":
+        if quantity.unit == "text" or quantity.form == "buckets":
             continue
         if quantity.form == "block":
-            value = _number(document, quantity, quantity.place, problems)
+            value = read_number(document, quantity, quantity.place, problems)
             reading = Reading(value) if value is not None else None
         else:
             reading = _range(document, quantity, problems)
@@ -149,7 +174,8 @@ def read_quantities(document: Document) -> tuple[Readings, list[Problem]]:
     return readings, problems
 
 
-def _number(document: Document, quantity: Quantity, path: str, problems: list[Problem]) -> Fraction | None:
+def read_number(document: Document, quantity: Quantity, path: str | Where, problems: list[Problem]) -> Fraction | None:
+    """The number at ``path`` in the unit of ``quantity``; None where there is none, or it is not well formed."""
     if not document.has(path) or isinstance(document.get(path), dict | list):
         return None
     written = document.text(path)
@@ -163,7 +189,7 @@ def _number(document: Document, quantity: Quantity, path: str, problems: list[Pr
 
 
 def _range(document: Document, quantity: Quantity, problems: list[Problem]) -> Reading | None:
-    ends = [_number(document, quantity, f"{quantity.place}.{end}", problems) for end in ("value", "low", "high")]
+    ends = [read_number(document, quantity, f"{quantity.place}.{end}", problems) for end in ("value", "low", "high")]
     value, low, high = ends
     if value is None:
         return None

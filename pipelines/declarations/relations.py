@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
+from pipelines.declarations.compared import separated
 from pipelines.declarations.documents import Document, whole
 from pipelines.declarations.problems import Problem
 from pipelines.declarations.quantities import Readings
 
-MAX_SCENARIOS = 200_000
-"""Every scenario is evaluated, kept and exported; beyond this a receipt is no longer something a person reviews."""
+MAX_THRESHOLDS = 64
 
 
 def related_problems(document: Document, readings: Readings) -> Iterator[Problem]:
@@ -19,10 +19,11 @@ def related_problems(document: Document, readings: Readings) -> Iterator[Problem
     yield from _peaks(document, readings)
     yield from _objectives(document, readings)
     yield from _reserve(document)
-    yield from _inventory(document, readings)
-    yield from _disaggregated(document)
+    yield from _separated(document)
     yield from _ascending(document, "requests.bucket_edges_tokens", smallest=2, what="edge")
     yield from _ascending(document, "topologies.chunked.chunk_tokens", smallest=1, what="budget")
+    yield from _ascending(document, "topologies.routed.chunk_tokens", smallest=1, what="budget")
+    yield from _thresholds(document)
 
 
 def _line_rate(document: Document, readings: Readings) -> Iterator[Problem]:
@@ -58,6 +59,8 @@ def _peaks(document: Document, readings: Readings) -> Iterator[Problem]:
     pairs = (
         ("service.prefill.tokens_per_second", "service.prefill.peak_tokens_per_second"),
         ("service.decode.tokens_per_second", "service.decode.peak_tokens_per_second"),
+        ("separated.prefill.tokens_per_second", "separated.prefill.peak_tokens_per_second"),
+        ("separated.decode.tokens_per_second", "separated.decode.peak_tokens_per_second"),
         ("network.effective_bandwidth", "network.peak_bandwidth"),
     )
     for path, peak_path in pairs:
@@ -77,6 +80,12 @@ def _objectives(document: Document, readings: Readings) -> Iterator[Problem]:
     if ttft and tpot and tpot.value > ttft.value:
         message = f"{document.text('objectives.tpot')} a token is more than ttft, {written}; expected tpot below ttft"
         yield document.problem("objectives.tpot", message, "ttft and tpot swapped?")
+    e2e = readings.get("objectives.e2e")
+    if ttft and e2e and e2e.value < ttft.value:
+        message = (
+            f"{document.text('objectives.e2e')} to the last token is less than ttft, {written}; expected e2e above ttft"
+        )
+        yield document.problem("objectives.e2e", message, "e2e and ttft swapped?")
     if ttft and growth and growth.value > ttft.value:
         message = (
             f"{document.text('objectives.ttft_growth')} is more than ttft, {written}; "
@@ -91,42 +100,11 @@ def _reserve(document: Document) -> Iterator[Problem]:
         yield document.problem("objectives.transfer_reserve", message, on="key")
 
 
-def _inventory(document: Document, readings: Readings) -> Iterator[Problem]:
-    gpus, each = readings.get("inventory.gpus"), readings.get("inventory.gpus_per_worker")
-    if gpus is None or each is None:
+def _separated(document: Document) -> Iterator[Problem]:
+    name = separated(document)
+    if name is None:
         return
-    workers = int(gpus.value // each.value)
-    if workers < 1:
-        message = f"{_gpus(gpus.value)} are less than one worker of {each.value}; expected gpus ≥ gpus_per_worker"
-        yield document.problem("inventory.gpus", message)
-    elif workers < 2 and document.has("topologies.disaggregated"):
-        message = (
-            f"{_gpus(gpus.value)} at {each.value} per worker are one worker; expected two or more, "
-            "because topologies.disaggregated needs a prefill and a decode worker"
-        )
-        yield document.problem("inventory.gpus", message)
-    scenarios = _scenarios(document, workers)
-    if scenarios > MAX_SCENARIOS:
-        message = f"{workers} workers make {scenarios} scenarios; expected at most {MAX_SCENARIOS}"
-        hint = "plan for a slice of the fleet, with its share of the requests"
-        yield document.problem("inventory.gpus", message, hint)
-
-
-def _gpus(count: Fraction) -> str:
-    return f"{count} GPU{'' if count == 1 else 's'}"
-
-
-def _scenarios(document: Document, workers: int) -> int:
-    budgets = document.get("topologies.chunked.chunk_tokens")
-    mixed = int(document.has("topologies.aggregated")) + (len(budgets) if isinstance(budgets, list) else 0)
-    splits = workers * (workers - 1) // 2 if document.has("topologies.disaggregated") else 0
-    return workers * mixed + splits
-
-
-def _disaggregated(document: Document) -> Iterator[Problem]:
-    if not document.has("topologies.disaggregated"):
-        return
-    because = "required because topologies.disaggregated is compared"
+    because = f"required because topologies.{name} is compared"
     if not document.has("network"):
         yield document.problem("network", f"missing; {because}", "declare the links that move the KV cache")
     for path, hint in (
@@ -135,6 +113,14 @@ def _disaggregated(document: Document) -> Iterator[Problem]:
     ):
         if not document.has(path) and document.mapping(path.partition(".")[0]):
             yield document.problem(path, f"missing; {because}", hint)
+
+
+def _thresholds(document: Document) -> Iterator[Problem]:
+    path = "topologies.routed.threshold_tokens"
+    yield from _ascending(document, path, smallest=2, what="threshold")
+    listed = document.get(path)
+    if isinstance(listed, list) and len(listed) > MAX_THRESHOLDS:
+        yield document.problem(path, f"{len(listed)} thresholds; expected at most {MAX_THRESHOLDS}")
 
 
 def _ascending(document: Document, path: str, smallest: int, what: str) -> Iterator[Problem]:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
-Topology = Literal["aggregated", "chunked", "disaggregated"]
+Topology = Literal["aggregated", "chunked", "disaggregated", "routed"]
 Provenance = Literal["observed", "supplied"]
 Bound = Literal["nominal", "conservative"]
 Op = Literal["lte", "lt", "gte", "gt"]
@@ -15,7 +15,7 @@ OnInvalid = Literal["reject", "drop"]
 CacheScope = Literal["shared", "per_worker"]
 ArrivalKind = Literal["open", "rate", "closed"]
 
-TOPOLOGIES: tuple[Topology, ...] = ("aggregated", "chunked", "disaggregated")
+TOPOLOGIES: tuple[Topology, ...] = ("aggregated", "chunked", "disaggregated", "routed")
 RULE_KINDS = ("LatencyObjective", "Goodput", "TransferBudget", "Capacity", "Decision")
 
 
@@ -132,7 +132,7 @@ class Cohort:
     inputs: tuple[Input, ...]
     file: Path | None = None
     read_with: tuple[Path, ...] = ()
-    """Files beside the log that inputs were read from: a model's config.json, a table of transfers."""
+    """Files beside the log that inputs were read from: a model's config.json, a table of transfers, service curves."""
 
     @property
     def kind(self) -> ArrivalKind:
@@ -142,13 +142,32 @@ class Cohort:
 
     @property
     def topologies(self) -> tuple[str, ...]:
-        """The compared topologies, in the order aggregated, chunked, disaggregated."""
+        """The compared topologies, in the order aggregated, chunked, disaggregated, routed."""
         return tuple(self._text("topologies.compared").split())
 
     @property
     def chunk_tokens(self) -> tuple[int, ...]:
         """The chunk budgets in ascending order, in tokens; empty where chunked is not compared."""
-        return tuple(int(budget) for budget in self._text("topologies.chunked.chunk_tokens").split())
+        return self._tokens("topologies.chunked.chunk_tokens")
+
+    @property
+    def threshold_tokens(self) -> tuple[int, ...]:
+        """The thresholds of routed in ascending order, in tokens; empty where routed is not compared."""
+        return self._tokens("topologies.routed.threshold_tokens")
+
+    @property
+    def routed_chunk_tokens(self) -> tuple[int, ...]:
+        """The chunk budgets for the short prompts of routed in ascending order, in tokens; empty where whole prompts alone are compared."""
+        return self._tokens("topologies.routed.chunk_tokens")
+
+    @property
+    def forced_edges_tokens(self) -> tuple[int, ...]:
+        """Bucket edges that thresholds and the objectives of buckets need, ascending, whatever edges are declared or chosen."""
+        buckets = (row.path.split(".") for row in self.inputs if row.path.startswith("objectives.buckets."))
+        return tuple(sorted({*self.threshold_tokens, *(int(edge) for _, _, edge, _ in buckets)}))
+
+    def _tokens(self, path: str) -> tuple[int, ...]:
+        return tuple(int(count) for count in self._text(path).split())
 
     def _text(self, path: str) -> str:
         return next((str(row.value) for row in self.inputs if row.path == path), "")

@@ -11,7 +11,7 @@ from typing import Literal
 
 from pipelines.declarations.problems import show
 
-Unit = Literal["s", "B", "B/s", "requests/s", "tokens/s", "s/token", "s/token^2", "ratio", "count", "text"]
+Unit = Literal["s", "B", "B/s", "requests/s", "tokens/s", "s/token", "s/token^2", "ratio", "count", "price/h", "text"]
 Domain = Literal["positive", "not_negative", "share", "fraction", "below_one"]
 """Above 0; 0 or more; above 0 and at most 1; from 0 to 1; from 0 to 1 without 1 itself."""
 
@@ -76,6 +76,7 @@ _BARE: Mapping[str, str] = {
     "s/token": "a bare number of seconds per token",
     "s/token^2": "a bare number of seconds per token squared",
     "count": "a whole number",
+    "price/h": "a bare number: the price of one GPU for an hour",
     "ratio": "a ratio from 0 to 1",
 }
 _OTHER: tuple[tuple[str, Mapping[str, Fraction]], ...] = (

@@ -66,10 +66,21 @@ def _derived_memory(document: Document, readings: Readings) -> Iterator[Problem]
 
 
 def _ranks(document: Document, readings: Readings) -> Iterator[Problem]:
-    ranks, gpus = readings.get("model.tensor_parallel"), readings.get("inventory.gpus_per_worker")
-    if ranks and gpus and ranks.value > gpus.value:
-        message = f"{ranks.value} ranks on {gpus.value} GPU{'' if gpus.value == 1 else 's'} per worker; expected at most one a GPU"
+    """One tensor parallelism for all pools: each rank has a GPU in the smallest worker."""
+    ranks, mixed = readings.get("model.tensor_parallel"), readings.get("inventory.gpus_per_worker")
+    if ranks and mixed and ranks.value > mixed.value:
+        message = f"{ranks.value} ranks on {mixed.value} GPU{'' if mixed.value == 1 else 's'} per worker; expected at most one a GPU"
         yield document.problem("model.tensor_parallel", message)
+        return
+    for pool in ("prefill", "decode"):
+        own = readings.get(f"separated.{pool}.gpus_per_worker")
+        if ranks and own and ranks.value > own.value:
+            message = (
+                f"{ranks.value} ranks on {own.value} GPU{'' if own.value == 1 else 's'} per {pool} worker; "
+                "expected at most one a GPU: tensor_parallel is one for all pools"
+            )
+            yield document.problem("model.tensor_parallel", message)
+            return
 
 
 def _transfer_source(document: Document) -> Iterator[Problem]:

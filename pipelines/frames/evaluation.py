@@ -19,11 +19,12 @@ LANES = (
 LOADS = (
     "mixed",
     "prefill_lane",
+    "slots_mixed",
+    "kv_mixed",
     "prefill",
     "decode",
     "link",
-    "slots",
-    "kv_mixed",
+    "slots_decode",
     "kv_prefill",
     "kv_decode",
     "staging",
@@ -44,8 +45,11 @@ class ScenarioColumns(pa.DataFrameModel):
 
     fingerprint: str = pa.Field(metadata={"unit": "", "meaning": "SHA-256 of the frozen cohort"})
     scenario: str = pa.Field(metadata={"unit": "", "meaning": "topology with its pool sizes and knobs"})
-    topology: str = pa.Field(metadata={"unit": "", "meaning": "aggregated, chunked or disaggregated"})
+    topology: str = pa.Field(metadata={"unit": "", "meaning": "aggregated, chunked, disaggregated or routed"})
     place: int = pa.Field(ge=0, metadata={"unit": "", "meaning": "position of the scenario in the matrix"})
+    threshold_tokens: int = pa.Field(
+        nullable=True, metadata={"unit": "tokens", "meaning": "prompts from this length on take the separated path"}
+    )
     workers_mixed: int = pa.Field(
         nullable=True, metadata={"unit": "count", "meaning": "workers that serve both phases"}
     )
@@ -66,11 +70,12 @@ class ScenarioColumns(pa.DataFrameModel):
     refusal_limit: float = pa.Field(nullable=True, metadata={"unit": "", "meaning": "the limit that it reached"})
     load_mixed: float = _load("the mixed pool")
     load_prefill_lane: float = _load("the prefill lane of a chunked pool")
+    load_slots_mixed: float = _load("the sequence slots of a mixed worker")
+    load_kv_mixed: float = _load("KV memory of a mixed worker")
     load_prefill: float = _load("the prefill pool")
     load_decode: float = _load("the decode pool")
     load_link: float = _load("the transfer links")
-    load_slots: float = _load("the sequence slots of a worker")
-    load_kv_mixed: float = _load("KV memory of a mixed worker")
+    load_slots_decode: float = _load("the sequence slots of a decode worker")
     load_kv_prefill: float = _load("KV memory of a prefill worker")
     load_kv_decode: float = _load("KV memory of a decode worker")
     load_staging: float = _load("free decode slots by transfers in flight")
@@ -87,7 +92,18 @@ class ScenarioColumns(pa.DataFrameModel):
         nullable=True,
         ge=0,
         le=1,
-        metadata={"unit": "ratio", "meaning": "share of requests that meet TTFT and TPOT (modeled)"},
+        metadata={"unit": "ratio", "meaning": "share of requests that meet their latency objectives (modeled)"},
+    )
+    cost_per_million_tokens: float = pa.Field(
+        nullable=True,
+        ge=0,
+        metadata={
+            "unit": "price",
+            "meaning": "of a million output tokens whose requests met their objectives (modeled)",
+        },
+    )
+    screening: str = pa.Field(
+        metadata={"unit": "", "meaning": "regimes in which the closed forms are known to be off, space-separated"}
     )
     dominant_queue: str = pa.Field(
         nullable=True, metadata={"unit": "", "meaning": "the longest wait: prefill, transfer, decode"}

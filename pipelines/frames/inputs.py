@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pandera.polars as pa
 import polars as pl
+from numpy.typing import NDArray
 
 Bound = Literal["nominal", "conservative"]
 BOUNDS: tuple[Bound, ...] = ("nominal", "conservative")
@@ -50,6 +52,10 @@ class InputTable:
         value = self.rows[path]["value" if bound == "nominal" else "conservative"]
         assert isinstance(value, float)
         return value
+
+    def factor(self, path: str) -> float | NDArray[np.float64]:
+        """What ``path`` is multiplied by: 1 here, see :mod:`pipelines.frames.varied`."""
+        return 1.0
 
     def word(self, path: str) -> str:
         """The text value of ``path``; KeyError if it is not declared."""

@@ -20,6 +20,27 @@ class ScenarioMatrix(ScenarioColumns):
     e2e_worst_s: float = pa.Field(
         nullable=True, ge=0, metadata={"unit": "s", "meaning": "largest E2E of any bucket (modeled)"}
     )
+    ttft_judged_bucket: str = pa.Field(
+        nullable=True, metadata={"unit": "tokens", "meaning": "the bucket whose TTFT is largest against its objective"}
+    )
+    tpot_judged_bucket: str = pa.Field(
+        nullable=True, metadata={"unit": "tokens", "meaning": "the bucket whose TPOT is largest against its objective"}
+    )
+    e2e_judged_bucket: str = pa.Field(
+        nullable=True, metadata={"unit": "tokens", "meaning": "the bucket whose E2E is largest against its objective"}
+    )
+    ttft_judged_s: float = pa.Field(nullable=True, ge=0, metadata={"unit": "s", "meaning": "its TTFT (modeled)"})
+    tpot_judged_s: float = pa.Field(nullable=True, ge=0, metadata={"unit": "s", "meaning": "its TPOT (modeled)"})
+    e2e_judged_s: float = pa.Field(nullable=True, ge=0, metadata={"unit": "s", "meaning": "its E2E (modeled)"})
+    ttft_objective_s: float = pa.Field(
+        nullable=True, metadata={"unit": "s", "meaning": "the TTFT objective of that bucket"}
+    )
+    tpot_objective_s: float = pa.Field(
+        nullable=True, metadata={"unit": "s", "meaning": "the TPOT objective of that bucket"}
+    )
+    e2e_objective_s: float = pa.Field(
+        nullable=True, metadata={"unit": "s", "meaning": "the E2E objective of that bucket"}
+    )
     transfer_worst_s: float = pa.Field(
         nullable=True,
         ge=0,

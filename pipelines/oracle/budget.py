@@ -12,15 +12,15 @@ from functools import cached_property
 from typing import Any
 
 from . import transfers as tr
-from .disaggregation import decoding_of, in_flight_sequences, visible_movements
-from .equations import prefill_s
+from .equations import Prefill, piece_s, prefill_of
 from .findings import ABSOLUTE_SLACK, Ledger, close
 from .memory import mean_tokens, resident_bytes, whole_tokens
 from .parameters import Inputs, Parameters
 from .scenario import Knobs, Transit
-from .structure import BOUNDS
-from .topologies import evaluate
-from .traffic import Moments, Traffic, traffic_of
+from .separation import decoding_of, in_flight_sequences, visible_movements
+from .names import BOUNDS
+from .topologies import Evaluator
+from .traffic import Cohort, Moments, Requests
 
 CHECK = "transfer"
 SECTION = "docs/arithmetic.md section 8"
@@ -42,31 +42,36 @@ class Envelope:
     """One disaggregated scenario at one bound, and the limit `L` in seconds of what its transfers may use."""
 
     of: Parameters
-    traffic: Traffic
+    requests: Requests
     transit: Transit
     seconds: float
 
     @cached_property
+    def prefill(self) -> Prefill:
+        """Prefill of whole prompts on the prefill pool."""
+        return prefill_of(self.of, self.requests)
+
+    @cached_property
     def visible(self) -> tuple[float, ...]:
         """`T_s - H_s` of every stratum (s)."""
-        return visible_movements(self.of, self.traffic, self.transit.movement)
+        return visible_movements(self.of, self.prefill, self.transit.movement)
 
     def used(self, k: Moments) -> float:
         """`transfer_wait + kv_movement` (s) of a bucket."""
-        return self.transit.wait_s + tr.strata_mean(self.traffic, k.bucket, self.visible)
+        return self.transit.wait_s + self.requests.mean(k.bucket, self.visible)
 
     def _held(self) -> list[float]:
-        return [mean_tokens(self.of, tr.tokens_of(self.of, s)) for s in self.traffic.strata]
+        return [mean_tokens(self.of, tr.tokens_of(self.of, s)) for s in self.requests.strata]
 
     def bytes_mean(self, bucket: str) -> float:
         """Mean of `K(v_s)` over the strata of a bucket, or all."""
         sizes = tuple(tr.moved_bytes(self.of, held) for held in self._held())
-        return tr.strata_mean(self.traffic, bucket, sizes)
+        return self.requests.mean(bucket, sizes)
 
     def with_bytes(self, k: Moments) -> Condition:
         """Seconds used by a transfer of so many bytes, with the descriptors of the bucket's mean one."""
         counts = tuple(tr.descriptors(self.of, held) for held in self._held())
-        count, prefill = tr.strata_mean(self.traffic, k.bucket, counts), prefill_s(self.of, k.u1, k.z1)
+        count, prefill = self.requests.mean(k.bucket, counts), self.prefill.mean_s(k)
 
         def used(size: float) -> float:
             return self.transit.wait_s + tr.visible_s(self.of, tr.transfer_of_bytes(self.of, size, count), prefill)
@@ -78,19 +83,19 @@ class Envelope:
 
         def used(bandwidth: float) -> float:
             of = replace(self.of, bandwidth_bytes_per_s=bandwidth)
-            movement = tr.movement_of(of, self.traffic)
-            load = tr.link_load(of, self.traffic, movement, self.transit.queues)
+            movement = tr.movement_of(of, self.requests)
+            load = tr.link_load(of, self.transit.rate_rps, movement, self.transit.queues)
             if load >= of.link_ceiling:
                 return math.inf
-            visible = visible_movements(of, self.traffic, movement)
-            return tr.link_wait(of, movement, load).mean_s + tr.strata_mean(self.traffic, k.bucket, visible)
+            visible = visible_movements(of, self.prefill, movement)
+            return tr.link_wait(of, movement, load).mean_s + self.requests.mean(k.bucket, visible)
 
         return used
 
     def with_prompt(self, p: float) -> float:
         """Seconds used by an uncached prompt of so many tokens, moved whole and in whole blocks."""
         transfer = tr.transfer_of(self.of, whole_tokens(self.of, p))
-        return self.transit.wait_s + tr.visible_s(self.of, transfer, prefill_s(self.of, p, p**2))
+        return self.transit.wait_s + tr.visible_s(self.of, transfer, piece_s(self.of, p))
 
     def fits(self, seconds: float) -> bool:
         """Whether so many seconds lie within the envelope, up to rounding."""
@@ -121,7 +126,8 @@ def _check_figures(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, b
     row = next(row for row in receipt["scenarios"] if row["scenario"] == budget["scenario"])
     reserve = inputs.nominal("objectives.transfer_reserve")
     limits = {"nominal": 1.0 if reserve is None else reserve, "conservative": 1.0}
-    envelopes = {bound: envelope_of(*_at(receipt, inputs, row, bound), row, limits[bound]) for bound in BOUNDS}
+    cohort = Cohort(receipt["workload"])
+    envelopes = {bound: _at(cohort, inputs, row, bound, limits[bound]) for bound in BOUNDS}
     there = {bound: found for bound, found in envelopes.items() if found is not None}
     _check_rows(ledger, budget["rows"], there, inputs.nominal("objectives.ttft_growth"))
     bounds = [entry["bound"] for entry in budget["staging"]]
@@ -132,27 +138,27 @@ def _check_figures(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, b
             _check_staging(ledger, entry, there[entry["bound"]])
 
 
-def _at(receipt: Mapping[str, Any], inputs: Inputs, row: Mapping[str, Any], bound: str) -> tuple[Parameters, Traffic]:
-    """Return what an evaluation reads at one bound, at the exported rate of a closed loop."""
-    traffic = traffic_of(receipt["workload"], inputs, bound)
+def _at(cohort: Cohort, inputs: Inputs, row: Mapping[str, Any], bound: str, share: float) -> Envelope | None:
+    """Return the envelope at one bound, at the exported rate of a closed loop."""
+    traffic = cohort.traffic(inputs, bound)
     rate = traffic.rate_rps if traffic.concurrency is None else row["bounds"][bound]["rate_rps"]
-    return inputs.parameters(bound), traffic.at_rate(rate)
+    return envelope_of(Evaluator(inputs.setting(bound), traffic.at_rate(rate)), row, share)
 
 
-def envelope_of(of: Parameters, traffic: Traffic, row: Mapping[str, Any], share: float = 1.0) -> Envelope | None:
+def envelope_of(evaluator: Evaluator, row: Mapping[str, Any], share: float = 1.0) -> Envelope | None:
     """Evaluate the disaggregated scenario of a row, which may use a share of the envelope; None if it is refused."""
     knobs = Knobs(row["topology"], workers_prefill=row["workers_prefill"], workers_decode=row["workers_decode"])
-    figures = evaluate(of, traffic, knobs).figures
+    figures, of = evaluator.evaluate(knobs).figures, evaluator.setting.separated
     if figures is None or figures.transit is None or of.ttft_growth_s is None:
         return None
-    return Envelope(of, traffic, figures.transit, of.ttft_growth_s * share)
+    return Envelope(of, evaluator.traffic.requests, figures.transit, of.ttft_growth_s * share)
 
 
 def _check_rows(
     ledger: Ledger, rows: Sequence[Mapping[str, Any]], envelopes: Mapping[str, Envelope], envelope_s: float
 ) -> None:
     places = [(row["bound"], row["bucket"]) for row in rows]
-    expected = [(bound, k) for bound, envelope in envelopes.items() for k in envelope.traffic.buckets]
+    expected = [(bound, k) for bound, envelope in envelopes.items() for k in envelope.requests.buckets]
     order = [(bound, k.bucket) for bound, k in expected]
     if not ledger.listed(
         CHECK, "transfer.budget.rows", places, order, "bounds that do not refuse it; buckets in order"
@@ -218,21 +224,16 @@ def _check_turn(ledger: Ledger, where: str, found: float, envelope: Envelope, wi
 
 def _check_staging(ledger: Ledger, found: Mapping[str, Any], envelope: Envelope) -> None:
     """What is on its way to one decode worker, and what it has room for."""
-    of, traffic, transit, where = (
-        envelope.of,
-        envelope.traffic,
-        envelope.transit,
-        f"transfer.budget.staging[{found['bound']}]",
-    )
-    per_worker = traffic.rate_rps / transit.workers_decode
-    moving = traffic.whole.p1 * transit.wait_s + transit.movement.prompt_token_s
+    of, transit, where = envelope.of, envelope.transit, f"transfer.budget.staging[{found['bound']}]"
+    per_worker, p1 = transit.rate_rps / transit.workers_decode, envelope.requests.whole.p1
+    moving = p1 * transit.wait_s + transit.movement.prompt_token_s
     in_flight = per_worker * resident_bytes(of, moving, transit.wait_s + transit.movement.mean_s)
-    sequences = in_flight_sequences(traffic, transit)
+    sequences = in_flight_sequences(transit)
     ledger.figure(CHECK, f"{where}.in_flight_sequences", found["in_flight_sequences"], sequences, SECTION)
     ledger.figure(CHECK, f"{where}.in_flight_bytes", found["in_flight_bytes"], in_flight, SECTION)
-    decoding = per_worker * resident_bytes(of, *decoding_of(traffic, transit))
+    decoding = per_worker * resident_bytes(of, *decoding_of(p1, transit))
     left = {
-        "free_sequences": (transit.cap - transit.batch, transit.cap),
+        "free_sequences": (transit.decode.cap - transit.batch, transit.decode.cap),
         "free_bytes": (of.kv_memory_bytes - decoding, of.kv_memory_bytes),
     }
     for name, (free, whole) in left.items():

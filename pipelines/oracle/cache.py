@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 
 ELEMENT_BYTES = {
     "fp32": Fraction(4),
@@ -45,6 +46,7 @@ class Layers:
         return keeps and one and (self.tokens is not None) == (self.kind == "window")
 
 
+@lru_cache(maxsize=64)
 def parse_cache(text: str) -> tuple[Layers, ...] | None:
     """Read the text of `model.cache`; None where it is not written as it must be.
 
@@ -88,9 +90,9 @@ def layer_bytes(of: Layers, dtype: str, ranks: int) -> Fraction:
     return ranks * (_ceil(of.heads, ranks) * head_bytes(of, dtype) + convolution)
 
 
-def whole_windows(shape: Sequence[Layers], block: int) -> list[Layers]:
+def whole_windows(shape: Sequence[Layers], block: int) -> tuple[Layers, ...]:
     """The same layers with windows of whole blocks: `W_j = ceil(tokens/β)·β`."""
-    return [of if of.tokens is None else replace(of, tokens=_ceil(of.tokens, block) * block) for of in shape]
+    return tuple(of if of.tokens is None else replace(of, tokens=_ceil(of.tokens, block) * block) for of in shape)
 
 
 def _ceil(count: int, parts: int) -> int:
@@ -127,7 +129,8 @@ class Cache:
         return self.growth_bytes * tokens + bounded + self.state_bytes
 
 
-def cache_of(shape: Sequence[Layers], dtype: str, ranks: int, factor: float) -> Cache:
+@lru_cache(maxsize=256)
+def cache_of(shape: tuple[Layers, ...], dtype: str, ranks: int, factor: float) -> Cache:
     """Add up the layers of a model, times the layout factor `f`; exactly, up to the last conversion."""
 
     def total(*kinds: str, tokens: int | None = None) -> tuple[float, int]:

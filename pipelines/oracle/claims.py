@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from .findings import SIGNIFICANT_DIGITS, Ledger
-from .structure import BOUNDS
+from .names import BOUNDS
 
 CHECK = "claims"
-ARITHMETIC_VERSION = "3"
+ARITHMETIC_VERSION = "4"
 LATENCY_LABEL = "modeled"
 RESULT_PROVENANCE = "derived"
 
@@ -29,7 +29,7 @@ def check_claims(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
     versions, truth = receipt["versions"], receipt["truth_boundary"]
     digits = versions["significant_digits"]
     ledger.same(CHECK, "versions.arithmetic", versions["arithmetic"], ARITHMETIC_VERSION, "the version verified here")
-    ledger.same(CHECK, "versions.significant_digits", digits, SIGNIFICANT_DIGITS, "docs/arithmetic.md section 9")
+    ledger.same(CHECK, "versions.significant_digits", digits, SIGNIFICANT_DIGITS, "docs/arithmetic.md section 11")
     ledger.same(CHECK, "truth_boundary.latency_label", truth["latency_label"], LATENCY_LABEL, _NO_MEASUREMENT)
     for scenario in receipt["scenarios"]:
         for bound in BOUNDS:

@@ -1,4 +1,4 @@
-"""A measured transfer curve: times of transfers of some sizes, with straight lines between them."""
+"""Measured curves: times by size (bytes, tokens or sequences), with straight lines between them."""
 
 from __future__ import annotations
 
@@ -6,31 +6,32 @@ import math
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
-_BYTES, _NUMBER = r"[1-9][0-9]{0,17}", r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?"
-_POINT = re.compile(rf"({_BYTES}):({_NUMBER})(?::({_NUMBER}))?")
+_SIZE, _NUMBER = r"[1-9][0-9]{0,17}", r"[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?"
+_POINT = re.compile(rf"({_SIZE}):({_NUMBER})(?::({_NUMBER}))?")
 FEWEST_POINTS, MOST_POINTS = 2, 1000
 """A piece of the curve has two ends."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points `(b_i, τ_i)`: bytes, and the seconds of a transfer of so many."""
+    """Points `(b_i, τ_i)`: a size, and the seconds that were measured at it."""
 
     points: tuple[tuple[float, float], ...]
 
     @property
     def first(self) -> tuple[float, float]:
-        """The smallest transfer that was timed."""
+        """The smallest size that was timed."""
         return self.points[0]
 
     def covers(self, size: float) -> bool:
-        """Whether a transfer of this size lies between two that were timed."""
+        """Whether a size lies between two that were timed."""
         return self.points[0][0] <= size <= self.points[-1][0]
 
     def slope(self, size: float) -> float:
-        """Seconds per byte of the piece `b_i ≤ size < b_(i+1)`: at and above the last point, of the last piece.
+        """Seconds per unit of the piece `b_i ≤ size < b_(i+1)`: at and above the last point, of the last piece.
 
         >>> Curve(((10.0, 1.0), (20.0, 2.0), (40.0, 3.0))).slope(20.0)
         0.05
@@ -38,6 +39,12 @@ class Curve:
         if size < self.points[0][0]:
             return 0.0
         (b, tau), (c, next_tau) = self._piece(size)
+        return (next_tau - tau) / (c - b)
+
+    @property
+    def last_slope(self) -> float:
+        """Seconds per unit of the last piece."""
+        (b, tau), (c, next_tau) = self.points[-2:]
         return (next_tau - tau) / (c - b)
 
     def seconds(self, size: float) -> float:
@@ -51,24 +58,28 @@ class Curve:
         (b, tau), (c, next_tau) = self._piece(size)
         return tau + (size - b) * (next_tau - tau) / (c - b)
 
+    @cached_property
+    def _sizes(self) -> list[float]:
+        return [size for size, _ in self.points]
+
     def _piece(self, size: float) -> tuple[tuple[float, float], tuple[float, float]]:
-        after = bisect_right([b for b, _ in self.points], size)
-        place = min(after, len(self.points) - 1)
+        place = min(bisect_right(self._sizes, size), len(self.points) - 1)
         return self.points[place - 1], self.points[place]
 
     @property
     def falls(self) -> bool:
-        """Whether a larger transfer takes less time than a smaller one."""
+        """Whether a larger size takes less time than a smaller one."""
         return any(right[1] < left[1] for left, right in pairwise(self.points))
 
     @property
     def fastest_bytes_per_s(self) -> float:
-        """Bytes per second of the fastest transfer that was timed."""
+        """Size per second of the fastest that was timed."""
         return max(size / seconds for size, seconds in self.points)
 
 
+@lru_cache(maxsize=64)
 def parse_curve(text: str) -> tuple[Curve, Curve] | None:
-    """Read the text of `network.transfer_curve`: its times, and those with the upper ones; None if it is not one.
+    """Read the text of a curve: its times, and those with the upper ones; None if it is not one.
 
     >>> [curve.points for curve in parse_curve("100:0.1:0.2 200:0.3")]
     [((100.0, 0.1), (200.0, 0.3)), ((100.0, 0.2), (200.0, 0.3))]
@@ -87,3 +98,12 @@ def parse_curve(text: str) -> tuple[Curve, Curve] | None:
     nominal, upper = zip(*times, strict=True)
     ends = [float(size) for size in sizes]
     return Curve(tuple(zip(ends, nominal, strict=True))), Curve(tuple(zip(ends, upper, strict=True)))
+
+
+def uppers_in_all_or_none(text: str) -> bool:
+    """Whether every point of a curve has an upper time, or none has.
+
+    >>> uppers_in_all_or_none("1:0.1:0.2 2:0.3:0.4"), uppers_in_all_or_none("1:0.1:0.2 2:0.3")
+    (True, False)
+    """
+    return len({word.count(":") for word in text.split(" ")}) == 1

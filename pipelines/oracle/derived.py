@@ -7,14 +7,14 @@ from typing import Any
 
 from . import transfers as tr
 from .canonical import sha256_of
-from .equations import prefill_m2_s2, prefill_s
+from .equations import prefill_of
 from .findings import Ledger, close
 from .memory import mean_tokens, whole_tokens
-from .parameters import BANDWIDTH, CURVE, HANDOVER, OVERHEAD_INPUTS, Inputs, Parameters
+from .parameters import BANDWIDTH, CURVE, HANDOVER, OVERHEAD_INPUTS, SEPARATED, Inputs, Parameters
 from .recomputing import operating_parts
-from .structure import BOUNDS, PART_KINDS
-from .topologies import PARTS
-from .traffic import Traffic, traffic_of
+from .names import BOUNDS, PART_KINDS
+from .topologies import PARTS, PATHS
+from .traffic import Cohort, Requests
 
 
 def check_fingerprint(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
@@ -31,10 +31,12 @@ def check_fingerprint(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
 def check_service(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
     """Recompute mean and second moment of a whole prompt's prefill, of all requests and of each bucket."""
     found, expected = receipt["service"], []
+    cohort = Cohort(receipt["workload"])
     for bound in BOUNDS:
-        of, traffic = inputs.parameters(bound), traffic_of(receipt["workload"], inputs, bound)
-        moments = (traffic.whole, *traffic.buckets)
-        expected += [(bound, k.bucket, prefill_s(of, k.u1, k.z1), prefill_m2_s2(of, k)) for k in moments]
+        requests = cohort.traffic(inputs, bound).requests
+        prefill = prefill_of(inputs.parameters(bound), requests)
+        moments = (requests.whole, *requests.buckets)
+        expected += [(bound, k.bucket, prefill.mean_s(k), prefill.m2_s2(k)) for k in moments]
     places = [(row["bound"], row["bucket"]) for row in found]
     order = [(bound, bucket) for bound, bucket, *_ in expected]
     if not ledger.listed("service", "service", places, order, "nominal, then conservative; all, then each bucket"):
@@ -47,8 +49,8 @@ def check_service(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) ->
 
 def check_transfer(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
     """Recompute the transfer assumptions: what a transfer is computed from, its overheads, bytes and channels."""
-    transfer, moved = receipt["transfer"], "disaggregated" in inputs.compared
-    ledger.same("transfer", "transfer", transfer is not None, moved, "there when a disaggregated topology is compared")
+    transfer, moved = receipt["transfer"], inputs.separated
+    ledger.same("transfer", "transfer", transfer is not None, moved, f"there when one of {SEPARATED} is compared")
     if transfer is None or not moved:
         return
     affine, curve = BANDWIDTH in inputs.rows, CURVE in inputs.rows
@@ -59,12 +61,12 @@ def check_transfer(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -
     overheads = [HANDOVER, *(OVERHEAD_INPUTS if affine else ())]
     ledger.listed("transfer", "transfer.overhead_inputs", transfer["overhead_inputs"], overheads, "overheads")
     for bound in BOUNDS:
-        of, traffic = inputs.parameters(bound), traffic_of(receipt["workload"], inputs, bound)
-        _check_transfer_bound(ledger, f"transfer.{bound}", transfer[bound], of, traffic)
+        of, traffic = inputs.parameters(bound, separated=True), Cohort(receipt["workload"]).traffic(inputs, bound)
+        _check_transfer_bound(ledger, f"transfer.{bound}", transfer[bound], of, traffic.requests)
 
 
 def _check_transfer_bound(
-    ledger: Ledger, where: str, found: Mapping[str, Any], of: Parameters, traffic: Traffic
+    ledger: Ledger, where: str, found: Mapping[str, Any], of: Parameters, requests: Requests
 ) -> None:
     bandwidth, shown = tr.transfer_bandwidth(of), found["bandwidth_bytes_per_s"]
     agrees = shown is None if bandwidth is None else shown is not None and close(shown, bandwidth, 1.0)
@@ -76,9 +78,9 @@ def _check_transfer_bound(
     ledger.same(
         "transfer", f"{where}.channels", found["channels"], tr.channels(of), "floor(links / links_per_transfer)"
     )
-    sizes = tuple(tr.moved_bytes(of, mean_tokens(of, tr.tokens_of(of, s))) for s in traffic.strata)
-    largest, why = tr.moved_bytes(of, whole_tokens(of, traffic.whole.p_max)), "docs/arithmetic.md section 3, Transfers"
-    mean = tr.strata_mean(traffic, "all", sizes)
+    sizes = tuple(tr.moved_bytes(of, mean_tokens(of, tr.tokens_of(of, s))) for s in requests.strata)
+    largest, why = tr.moved_bytes(of, whole_tokens(of, requests.whole.p_max)), "docs/arithmetic.md section 3, Transfers"
+    mean = requests.mean("all", sizes)
     ledger.figure("transfer", f"{where}.bytes_mean", found["bytes_mean"], mean, why)
     ledger.figure("transfer", f"{where}.bytes_max", found["bytes_max"], largest, why)
     leaves = None if of.curve is None else not all(of.curve.covers(size) for size in (*sizes, largest))
@@ -93,6 +95,7 @@ def check_parts(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> N
     weights = receipt["rules"]["decision"]["operating_part_weights"]
     for row in found:
         where = f"topologies[{row['topology']}]"
+        _check_paths(ledger, f"{where}.paths", row, inputs)
         for kind in PART_KINDS:
             named = row["parts"][kind]
             expected = PARTS[row["topology"]][kind]
@@ -105,3 +108,13 @@ def check_parts(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> N
             operating_parts(row["topology"], weights),
             "parts x weights",
         )
+
+
+def _check_paths(ledger: Ledger, where: str, row: Mapping[str, Any], inputs: Inputs) -> None:
+    """Which prompts take which kind of path, and which pool emits their first token there."""
+    source = inputs.nominal("service.first_token_source")
+    found = [tuple(path[name] for name in ("prompts", "kind", "first_token")) for path in row["paths"]]
+    expected = [
+        (prompts, kind, source if kind == "separated" else "prefill") for prompts, kind in PATHS[row["topology"]]
+    ]
+    ledger.listed("parts", where, found, expected, "docs/arithmetic.md section 5")

@@ -1,20 +1,90 @@
-"""Equations of docs/arithmetic.md, sections 3 and 4: prefill, decode, waits; one function each; SI units, symbols in the docstrings."""
+"""Service times of docs/arithmetic.md section 3: prefill of pieces and prompts, decode work; SI units, symbols in the docstrings."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+from .memory import batch_cap
+from .pacing import Steps
 from .parameters import Parameters
-from .traffic import Moments
+from .traffic import Moments, Requests, Stratum
+
+
+def piece_s(of: Parameters, y: float) -> float:
+    """`f(y) = d + y/r_p + q·y²`, or `P(y)` with a curve (s): prefill of a piece of y tokens, nothing before it."""
+    if of.prefill_curve is not None:
+        return of.prefill_curve.seconds(y)
+    return of.prefill_overhead_s + y / of.prefill_tokens_per_s + of.prefill_s_per_token2 * y**2
+
+
+def pieces_s(of: Parameters, pieces: int, u: float, z: float) -> float:
+    """`K·f(u/K) + q·(z - u²/K)` (s): a prompt in K equal pieces, and their attention to what lies before them."""
+    return pieces * piece_s(of, u / pieces) + of.prefill_s_per_token2 * (z - u**2 / pieces)
+
+
+def prompt_s(of: Parameters, u: float, z: float, u2: float) -> float:
+    """`S = d + u/r_p + q·z`, or `P(u) + q·(z - uu)` with a curve (s): a prompt in one piece."""
+    if of.prefill_curve is not None:
+        return of.prefill_curve.seconds(u) + of.prefill_s_per_token2 * (z - u2)
+    return of.prefill_overhead_s + u / of.prefill_tokens_per_s + of.prefill_s_per_token2 * z
+
+
+def longest_prefill_s(of: Parameters, moments: Moments) -> float:
+    """`S_max = d + u_max/r_p + q·z_max`, or `P(u_max) + q·z_max` (s): at least the longest prefill."""
+    return prompt_s(of, moments.u_max, moments.z_max, 0.0)
 
 
 @dataclass(frozen=True)
-class Wait:
-    """A queue's mean wait `W` (s) and the probability `Pw` that there is one."""
+class Prefill:
+    """Prefill of whole prompts on one kind of worker: `S_s` of the strata, and means over sets of requests."""
 
-    mean_s: float
-    probability: float
+    of: Parameters
+    requests: Requests
+    strata_s: tuple[float, ...]
+
+    def mean_s(self, k: Moments) -> float:
+        """`S̄` (s) of all requests, or of a bucket."""
+        if self.of.prefill_curve is not None:
+            return self.requests.mean(k.bucket, self.strata_s)
+        return prompt_s(self.of, k.u1, k.z1, k.u2)
+
+    def m2_s2(self, k: Moments) -> float:
+        """`S2 = d² + 2·d·u1/r_p + u2/r_p² + 2·d·q·z1 + (2·q/r_p)·uz + q²·z2`, or by strata (s²)."""
+        if self.of.prefill_curve is not None:
+            each = zip(self.requests.strata, self.strata_s, strict=True)
+            return self.requests.mean(k.bucket, [t**2 + self._slope(s) ** 2 * s.uncached_variance for s, t in each])
+        d, r_p, q = self.of.prefill_overhead_s, self.of.prefill_tokens_per_s, self.of.prefill_s_per_token2
+        return math.fsum((d**2, 2 * d * k.u1 / r_p, k.u2 / r_p**2, 2 * d * q * k.z1, (2 * q / r_p) * k.uz, q**2 * k.z2))
+
+    def token_s(self) -> float:
+        """`E[p·S] = d·p1 + pu/r_p + q·pz`, or by strata (token·s): prompt tokens held while their prefill runs."""
+        of, whole = self.of, self.requests.whole
+        if of.prefill_curve is not None:
+            each = zip(self.requests.strata, self.strata_s, strict=True)
+            held = [s.p1 * t + self._slope(s) * s.prompt_uncached_covariance for s, t in each]
+            return self.requests.mean("all", held)
+        return (
+            of.prefill_overhead_s * whole.p1 + whole.pu / of.prefill_tokens_per_s + of.prefill_s_per_token2 * whole.pz
+        )
+
+    def _slope(self, s: Stratum) -> float:
+        """`P'`: seconds per token of the piece of the curve that begins at or holds `u_s`."""
+        return self.of.prefill_curve.slope(s.u1) if self.of.prefill_curve is not None else 0.0
+
+
+def prefill_of(of: Parameters, requests: Requests) -> Prefill:
+    """Time the strata's prompts."""
+    return Prefill(of, requests, tuple(prompt_s(of, s.u1, s.z1, s.u2) for s in requests.strata))
+
+
+def squared_variation(mean: float, second_moment: float) -> float:
+    """`cs² = max(0, S2/S̄² - 1)`: squared coefficient of variation; 0 of what is always 0.
+
+    >>> squared_variation(2.0, 8.0), squared_variation(2.0, 4.0)
+    (1.0, 0.0)
+    """
+    return max(0.0, second_moment / mean**2 - 1) if mean else 0.0
 
 
 @dataclass(frozen=True)
@@ -41,106 +111,25 @@ class DecodeWork:
         return squared_variation(self.steps, self.steps_m2) if self.steps else 0.0
 
 
-def prefill_s(of: Parameters, u1: float, z1: float) -> float:
-    """`S̄ = d + u1/r_p + q·z1` (s): mean prefill of prompts with E[u] = u1 uncached tokens and attention E[z] = z1."""
-    return of.prefill_overhead_s + u1 / of.prefill_tokens_per_s + of.prefill_s_per_token2 * z1
-
-
-def longest_prefill_s(of: Parameters, moments: Moments) -> float:
-    """`S_max = d + u_max/r_p + q·z_max` (s): at least the longest prefill."""
-    return prefill_s(of, moments.u_max, moments.z_max)
-
-
-def prefill_m2_s2(of: Parameters, moments: Moments) -> float:
-    """`S2 = d² + 2·d·u1/r_p + u2/r_p² + 2·d·q·z1 + (2·q/r_p)·uz + q²·z2` (s²): second moment of prefill."""
-    d, r_p, q = of.prefill_overhead_s, of.prefill_tokens_per_s, of.prefill_s_per_token2
-    return math.fsum(
-        (
-            d**2,
-            2 * d * moments.u1 / r_p,
-            moments.u2 / r_p**2,
-            2 * d * q * moments.z1,
-            (2 * q / r_p) * moments.uz,
-            q**2 * moments.z2,
-        )
-    )
-
-
-def prefill_token_s(of: Parameters, moments: Moments) -> float:
-    """`E[p·S] = d·p1 + pu/r_p + q·pz` (token·s): prompt tokens held while their prefill runs."""
-    rate, quadratic = of.prefill_tokens_per_s, of.prefill_s_per_token2
-    return of.prefill_overhead_s * moments.p1 + moments.pu / rate + quadratic * moments.pz
-
-
-def squared_variation(mean: float, second_moment: float) -> float:
-    """`cs² = max(0, S2/S̄² - 1)`: squared coefficient of variation; 0 of what is always 0.
-
-    >>> squared_variation(2.0, 8.0), squared_variation(2.0, 4.0)
-    (1.0, 0.0)
-    """
-    return max(0.0, second_moment / mean**2 - 1) if mean else 0.0
-
-
 def decode_work(moments: Moments, prefill_emits_first_token: bool) -> DecodeWork:
     """`D = o - g`: `D1 = o1 - g`, `D2 = o2 - 2·g·o1 + g`, `PD = po - g·p1`, g = 1 if prefill emits the first token."""
     g = 1 if prefill_emits_first_token else 0
     return DecodeWork(moments.o1 - g, moments.o2 - 2 * g * moments.o1 + g, moments.po - g * moments.p1)
 
 
-def seconds_per_sequence(of: Parameters, work: DecodeWork) -> float:
-    """`c = 1/r_d + gamma·R` (s): what one more sequence adds to a decode step."""
-    return 1 / of.decode_tokens_per_s + of.decode_s_per_context_token * work.resident_tokens
+@dataclass(frozen=True)
+class Decode:
+    """Decode on one kind of worker: the work of a request, the times of a step, and the sequences that fit, `B`."""
+
+    work: DecodeWork
+    steps: Steps
+    cap: float
 
 
-def sakasegawa(utilization: float, servers: float) -> float:
-    """`Pw = rho^(√(2(n+1)) - 1)`: probability that all n servers are busy.
-
-    >>> sakasegawa(0.5, 1.0), round(sakasegawa(0.5, 7.0), 6)
-    (0.5, 0.125)
-    """
-    return math.pow(utilization, math.sqrt(2 * (servers + 1)) - 1)
-
-
-def shared_queue(arrival_scv: float, service_scv: float, utilization: float, servers: float, service_s: float) -> Wait:
-    """`W = (ca² + cs²)/2 · Pw / (n·(1 - rho)) · S` (s): one queue feeds all servers.
-
-    >>> shared_queue(1.0, 1.0, 0.5, 1.0, 2.0)  # M/M/1: rho/(1 - rho)·S
-    Wait(mean_s=2.0, probability=0.5)
-    """
-    probability = sakasegawa(utilization, servers)
-    mean = (arrival_scv + service_scv) / 2 * probability / (servers * (1 - utilization)) * service_s
-    return Wait(mean, probability)
-
-
-def own_queues(arrival_scv: float, service_scv: float, utilization: float, servers: float, service_s: float) -> Wait:
-    """`W = (ca²/n + cs²)/2 · rho / (1 - rho) · S` (s): each server has its own queue and every n-th arrival.
-
-    >>> own_queues(1.0, 0.0, 0.5, 2.0, 2.0)
-    Wait(mean_s=0.5, probability=0.5)
-    """
-    mean = (arrival_scv / servers + service_scv) / 2 * utilization / (1 - utilization) * service_s
-    return Wait(mean, utilization)
-
-
-def pool_queue(
-    of: Parameters, arrival_scv: float, service_scv: float, utilization: float, servers: float, service_s: float
-) -> Wait:
-    """Return the wait for a worker under the declared dispatch."""
-    queue = own_queues if of.round_robin else shared_queue
-    return queue(arrival_scv, service_scv, utilization, servers, service_s)
-
-
-def slot_wait_s(slots: float, work: DecodeWork, batch: float, step_s: float) -> float:
-    """`W_slot = (1 + cH²)/2 · Pw(sigma) / (B·(1 - sigma)) · H` (s) with `sigma = b/B`, `H = D1·t`; 0 without decode."""
-    if not work.steps:
-        return 0.0
-    return shared_queue(1.0, work.steps_scv, batch / slots, slots, work.steps * step_s).mean_s
-
-
-def residual_step_s(batch: float, step_s: float) -> float:
-    """`W_res = (1 - e^(-b))·τ/2` (s): the rest of the step that a newcomer finds running.
-
-    >>> round(residual_step_s(1.0, 0.02), 9)
-    0.006321206
-    """
-    return -math.expm1(-batch) * step_s / 2
+def decode_of(of: Parameters, moments: Moments, prefill_emits_first_token: bool) -> Decode:
+    """Collect what decoding of these requests takes."""
+    work = decode_work(moments, prefill_emits_first_token)
+    per_sequence = 1 / of.decode_tokens_per_s if of.decode_curve is None else 0.0
+    context = of.decode_s_per_context_token * work.resident_tokens
+    steps = Steps(of.step_overhead_s, per_sequence, context, of.decode_curve)
+    return Decode(work, steps, batch_cap(of, work.steps, work.resident_tokens))

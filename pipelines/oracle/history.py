@@ -8,7 +8,7 @@ from typing import Any
 
 from .findings import WORKLOAD_DIGITS, Ledger
 from .parameters import HIT_RATIO, Inputs
-from .structure import STEPS
+from .names import STEPS
 
 CHECK = "workload"
 FORMAT = "docs/formats.md, Receipt"

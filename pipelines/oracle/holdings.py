@@ -9,9 +9,9 @@ from .cache import layer_bytes
 from .equations import decode_work
 from .findings import Ledger, close
 from .memory import batch_cap, resident_bytes
-from .parameters import Inputs
-from .structure import BOUNDS
-from .traffic import traffic_of
+from .parameters import SEPARATED, Inputs
+from .names import BOUNDS
+from .traffic import Cohort
 
 CHECK = "kv"
 SECTION = "docs/arithmetic.md section 2"
@@ -68,15 +68,18 @@ def _check_bound(ledger: Ledger, found: Mapping[str, Any], inputs: Inputs, bound
 
 
 def _check_batch_caps(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
-    """`R`, `Res(R, 1)`, `B` and `B_M·R` of every compared topology."""
+    """`R`, `Res(R, 1)`, `B` and `B_M·R` of every compared topology of one path; of separated pools, those of the decode pool."""
     found = receipt["kv"]["batch_caps"]
-    order = [(topology, bound) for topology in inputs.compared for bound in BOUNDS]
+    one_path = [topology for topology in inputs.compared if topology != "routed"]
+    order = [(topology, bound) for topology in one_path for bound in BOUNDS]
     places = [(row["topology"], row["bound"]) for row in found]
     if not ledger.listed(CHECK, "kv.batch_caps", places, order, "topologies; nominal, then conservative"):
         return
+    cohort = Cohort(receipt["workload"])
     for row, (topology, bound) in zip(found, order, strict=True):
-        of, whole = inputs.parameters(bound), traffic_of(receipt["workload"], inputs, bound).whole
-        emits = topology != "disaggregated" or not of.decode_emits_first_token
+        separated = topology in SEPARATED
+        of, whole = inputs.parameters(bound, separated=separated), cohort.traffic(inputs, bound).whole
+        emits = not separated or not of.decode_emits_first_token
         work, where = decode_work(whole, prefill_emits_first_token=emits), f"kv.batch_caps[{topology}/{bound}]"
         tokens = work.resident_tokens
         ledger.figure(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from .cache import ELEMENT_BYTES, parse_cache
+from .cache import parse_cache
 from .curves import parse_curve
+from .enumerating import inventory_of
 from .findings import Ledger
 from .parameters import (
-    ARRIVAL_SCV,
     BANDWIDTH,
     CACHE,
+    CHUNKS,
     CONCURRENCY,
     CURVE,
     GPU_MEMORY,
@@ -22,102 +22,27 @@ from .parameters import (
     OVERHEAD_INPUTS,
     PLAIN_SHAPE,
     RATE,
+    ROUTED_CHUNKS,
+    SEPARATED,
+    THRESHOLDS,
     Inputs,
 )
 from .relations import check_relations
-from .structure import ALLOCATIONS, LINK_SHARING, NOT_DECLARED, TOPOLOGIES
+from .names import NOT_DECLARED, TOPOLOGIES
+from .table import Range, Row, row_of, rows_with
 
 CHECK = "inputs"
 
-Range = Literal["positive", "not negative", "ratio", "below one", "ceiling", "one or more", "count"]
-Presence = Literal["always", "optional", "network", "optional network", "affine", "line", "declared arrivals"]
-"""`network`: there exactly when a disaggregated topology is compared; `affine`: then, but for a curve alone; `line`:
-then, and optional beside a curve; `declared arrivals`: with a rate or a concurrency."""
 ALTERNATIVES = ((PLAIN_SHAPE, (CACHE,)), ((KV_MEMORY,), (KV_TOKENS,), GPU_MEMORY))
 """Ways to declare one thing: exactly one of each is there, with all of its inputs."""
+MOST_PATHS, MOST_OF_A_LOOP = 500_000, 20_000
+"""Paths that a cohort may span, and scenarios of one with a concurrency."""
 
-
-@dataclass(frozen=True)
-class Row:
-    """What the inputs table may hold at one path."""
-
-    path: str
-    unit: str
-    hurts: Literal["low", "high"] | None = None
-    range: Range = "positive"
-    presence: Presence = "always"
-    default: float | str | None = None
-    words: tuple[str, ...] = ()
-
-
-ROWS = (
-    Row(RATE, "requests/s", "high", presence="optional"),
-    Row(CONCURRENCY, "count", "high", "count", "optional"),
-    Row(ARRIVAL_SCV, "ratio", "high", "not negative", "declared arrivals", 1.0),
-    Row("model.name", "text", presence="optional"),
-    Row("model.layers", "count", range="count"),
-    Row("model.kv_heads", "count", range="count"),
-    Row("model.head_dim", "count", range="count"),
-    Row(CACHE, "text"),
-    Row("model.kv_dtype", "text", words=tuple(ELEMENT_BYTES)),
-    Row("model.layout_factor", "ratio", "high", default=1.0),
-    Row("model.tensor_parallel", "count", range="count", default=1),
-    Row("model.block_tokens", "count", range="count", default=1),
-    Row("model.kv_allocation", "text", words=ALLOCATIONS, default="uniform"),
-    Row("service.dispatch", "text", words=("least_loaded", "round_robin")),
-    Row("service.first_token_source", "text", words=("decode", "prefill")),
-    Row("service.admission", "s", "high", "not negative"),
-    Row("service.prefill.discipline", "text", words=("fifo",)),
-    Row("service.prefill.tokens_per_second", "tokens/s", "low"),
-    Row("service.prefill.overhead", "s", "high", "not negative"),
-    Row("service.prefill.seconds_per_token_squared", "s/token^2", "high", "not negative", default=0.0),
-    Row("service.prefill.prefix_hit_ratio", "ratio", "low", "ratio", default=0.0),
-    Row("service.prefill.utilization_ceiling", "ratio", "low", "ceiling"),
-    Row("service.prefill.peak_tokens_per_second", "tokens/s", presence="optional"),
-    Row("service.decode.discipline", "text", words=("fifo",)),
-    Row("service.decode.tokens_per_second", "tokens/s", "low"),
-    Row("service.decode.step_overhead", "s", "high", "not negative"),
-    Row("service.decode.seconds_per_context_token", "s/token", "high", "not negative", default=0.0),
-    Row("service.decode.max_sequences", "count", "low", "count"),
-    Row("service.decode.utilization_ceiling", "ratio", "low", "ceiling"),
-    Row("service.decode.peak_tokens_per_second", "tokens/s", presence="optional"),
-    Row("inventory.gpus", "count", range="count"),
-    Row("inventory.gpus_per_worker", "count", range="count"),
-    Row(KV_MEMORY, "B", "low"),
-    Row(KV_TOKENS, "count", "low", "count"),
-    Row("inventory.gpu_memory", "B", "low"),
-    Row("inventory.memory_utilization", "ratio", "low", "ceiling"),
-    Row("inventory.weights_per_worker", "B", "high", "not negative"),
-    Row("inventory.activations_per_worker", "B", "high", "not negative"),
-    Row("network.links", "count", "low", "count", "network"),
-    Row("network.links_per_transfer", "count", None, "count", "network", 1),
-    Row("network.link_sharing", "text", presence="network", words=LINK_SHARING, default="shared"),
-    Row("network.line_rate", "B/s", presence="line"),
-    Row(BANDWIDTH, "B/s", "low", presence="affine"),
-    Row("network.peak_bandwidth", "B/s", presence="optional network"),
-    Row("network.competing_traffic", "ratio", "high", "below one", "network", 0.0),
-    *(Row(path, "s", "high", "not negative", "affine") for path in OVERHEAD_INPUTS),
-    Row("network.router_handover", "s", "high", "not negative", "network", 0.0),
-    Row("network.seconds_per_descriptor", "s", "high", "not negative", "affine", 0.0),
-    Row("network.regions_per_block", "count", "high", "count", "affine", 2),
-    Row("network.relayout_factor", "ratio", "high", "one or more", "network", 1.0),
-    Row("network.prefix_at_destination", "ratio", "low", "ratio", "network", 0.0),
-    Row("network.overlap", "ratio", "low", "ratio", "network", 0.0),
-    Row("network.utilization_ceiling", "ratio", "low", "ceiling", "network"),
-    Row(CURVE, "text", presence="optional network"),
-    Row("objectives.ttft", "s"),
-    Row("objectives.tpot", "s"),
-    Row("objectives.stall", "s", presence="optional"),
-    Row("objectives.ttft_growth", "s", presence="optional"),
-    Row("objectives.transfer_reserve", "ratio", range="ceiling", presence="optional"),
-    Row("objectives.attainment", "ratio", range="ceiling"),
-    Row("topologies.compared", "text"),
-    Row("topologies.chunked.chunk_tokens", "text", presence="optional"),
-)
-_BY_PATH = {row.path: row for row in ROWS}
-
-_WRITTEN = {CACHE: parse_cache, CURVE: parse_curve}
+_CURVES = tuple(f"{room}.{phase}.curve" for room in ("service", "separated") for phase in ("prefill", "decode"))
+_WRITTEN = {CACHE: parse_cache, CURVE: parse_curve, **dict.fromkeys(_CURVES, parse_curve)}
 """Texts that are more than a word."""
+_NUMBERS = (CHUNKS, THRESHOLDS, ROUTED_CHUNKS)
+"""Texts that are whole numbers, ascending."""
 
 
 def check_inputs(ledger: Ledger, table: Sequence[Mapping[str, Any]]) -> Inputs | None:
@@ -131,18 +56,26 @@ def check_inputs(ledger: Ledger, table: Sequence[Mapping[str, Any]]) -> Inputs |
     )
     if not (complete and one and all(rows_fit)):
         return None
-    chunk_tokens = tuple(
-        int(word) for word in str(_value(rows, "topologies.chunked.chunk_tokens") or "").split(" ") if word
-    )
-    inputs = Inputs(rows, compared, chunk_tokens)
-    fits = ledger.holds(
-        CHECK,
-        "inputs[inventory.gpus].value",
-        inputs.workers >= 1,
-        inputs.nominal("inventory.gpus"),
-        "the GPUs of at least one worker",
-    )
-    return inputs if check_relations(ledger, inputs) and fits else None
+    inputs = Inputs(rows, compared, *(_whole_numbers(rows, path) for path in _NUMBERS))
+    return inputs if check_relations(ledger, inputs) and _check_size(ledger, inputs) else None
+
+
+def _check_size(ledger: Ledger, inputs: Inputs) -> bool:
+    """The GPUs of at least one worker, and no more paths and scenarios than a cohort may span."""
+    inventory, where = inventory_of(inputs, inputs.thresholds), "inputs[inventory.gpus].value"
+    fits = ledger.holds(CHECK, where, inputs.gpus >= inventory.mixed, inputs.gpus, "the GPUs of at least one worker")
+    few = inputs.gpus // inventory.mixed <= MOST_PATHS and inventory.paths() <= MOST_PATHS
+    why = "docs/formats.md: what a cohort may span"
+    fits = ledger.holds(CHECK, where, few, inputs.gpus, f"at most {MOST_PATHS} paths", why) and fits
+    if fits and CONCURRENCY in inputs.rows:
+        fits = ledger.holds(
+            CHECK, where, inventory.count() <= MOST_OF_A_LOOP, inputs.gpus, f"at most {MOST_OF_A_LOOP} scenarios", why
+        )
+    return fits
+
+
+def _whole_numbers(rows: Mapping[str, Mapping[str, Any]], path: str) -> tuple[int, ...]:
+    return tuple(int(word) for word in str(_value(rows, path) or "").split(" ") if word)
 
 
 def _value(rows: Mapping[str, Mapping[str, Any]], path: str) -> Any:
@@ -151,7 +84,7 @@ def _value(rows: Mapping[str, Mapping[str, Any]], path: str) -> Any:
 
 def _check_row(ledger: Ledger, where: str, row: Mapping[str, Any]) -> bool:
     """Check one row against what its path may hold."""
-    known = _BY_PATH.get(str(row["path"]))
+    known = row_of(str(row["path"]))
     if not ledger.holds(CHECK, where, known is not None, row["path"], "a path of docs/formats.md") or known is None:
         return False
     ledger.same(CHECK, f"{where}.unit", row["unit"], known.unit, "docs/formats.md, inputs table")
@@ -175,6 +108,8 @@ def _check_text(ledger: Ledger, where: str, row: Mapping[str, Any], known: Row) 
     expected = " or ".join(known.words) or "text, as docs/formats.md writes it"
     if fits and known.path in _WRITTEN:
         fits = _WRITTEN[known.path](row["value"]) is not None
+    if fits and known.path in _NUMBERS:
+        fits, expected = _are_ascending(row["value"]), "distinct whole numbers, ascending"
     fits = ledger.holds(CHECK, f"{where}.value", fits, row["value"], expected)
     for end in ("low", "high"):
         ledger.same(CHECK, f"{where}.{end}", row[end], None, "text has no range")
@@ -224,21 +159,30 @@ def _check_compared(ledger: Ledger, rows: Mapping[str, Mapping[str, Any]]) -> tu
     ledger.same(
         CHECK, "inputs[topologies.compared].value", words, list(compared or TOPOLOGIES), "topologies, in this order"
     )
-    chunks = _value(rows, "topologies.chunked.chunk_tokens")
-    if "chunked" in compared and chunks is not None:
-        budgets = str(chunks).split(" ")
-        fits = all(re.fullmatch("[1-9][0-9]{0,15}", word) for word in budgets) and len(set(budgets)) == len(budgets)
-        if not ledger.holds(
-            CHECK, "inputs[topologies.chunked.chunk_tokens].value", fits, chunks, "distinct whole numbers"
-        ):
-            return ()
+    if any(name in SEPARATED for name in compared):
+        alone = [name for name in ("aggregated", "chunked") if name not in compared]
+        why = "docs/formats.md: what separates is never compared alone"
+        ledger.listed(CHECK, "inputs[topologies.compared].value", alone, [], why)
     return compared
+
+
+def _are_ascending(text: str) -> bool:
+    """Whether a text is whole numbers, ascending.
+
+    >>> _are_ascending("512 1024"), _are_ascending("1024 512"), _are_ascending("512,1024")
+    (True, False, False)
+    """
+    words = text.split(" ")
+    if not all(re.fullmatch("[1-9][0-9]{0,14}", word) for word in words):
+        return False
+    numbers = [int(word) for word in words]
+    return numbers == sorted(set(numbers))
 
 
 def _check_order(ledger: Ledger, found: list[str], compared: tuple[str, ...]) -> bool:
     """Check that exactly the paths of the compared topologies are there, in table order."""
     there = set(found)
-    expected = [row.path for row in ROWS if _belongs(row, there, compared)]
+    expected = [row.path for row in rows_with(there) if _belongs(row, there, compared)]
     for path in expected:
         ledger.holds(CHECK, f"inputs[{path}]", path in there, "nothing", "this input")
     return ledger.holds(
@@ -252,9 +196,7 @@ def _belongs(row: Row, there: set[str], compared: tuple[str, ...]) -> bool:
         if any(row.path in way for way in ways):
             chosen = next((way for way in ways if there & set(way)), ways[0])
             return row.path in chosen
-    if row.path == "topologies.chunked.chunk_tokens":
-        return "chunked" in compared
-    moved, declared = "disaggregated" in compared, row.path in there
+    moved, declared = any(name in SEPARATED for name in compared), row.path in there
     if row.path == "objectives.ttft_growth" and moved:
         return True
     curve_alone = CURVE in there and not there & {BANDWIDTH, *OVERHEAD_INPUTS}
@@ -266,5 +208,10 @@ def _belongs(row: Row, there: set[str], compared: tuple[str, ...]) -> bool:
         "affine": moved and not curve_alone,
         "line": moved and (declared or CURVE not in there),
         "declared arrivals": RATE in there or CONCURRENCY in there,
+        "prefill line": "service.prefill.curve" not in there,
+        "decode line": "service.decode.curve" not in there,
+        "chunked": "chunked" in compared,
+        "routed": "routed" in compared,
+        "optional routed": "routed" in compared and declared,
     }
     return expected[row.presence]

@@ -9,7 +9,7 @@ from typing import Any
 
 from .findings import SIGNIFICANT_DIGITS, Ledger, round_significant
 from .parameters import Inputs
-from .structure import METRIC_UNITS
+from .names import METRIC_UNITS
 
 RULES = "docs/formats.md, Rules"
 _COMPARE = {"lte": le, "lt": lt, "gte": ge, "gt": gt}

@@ -12,7 +12,7 @@ from .canonical import es6_number
 from .claims import LATENCY_LABEL, RESULT_PROVENANCE
 from .findings import Ledger
 from .parameters import RATE
-from .structure import BOUNDS
+from .names import BOUNDS
 
 CHECK = "matrix"
 FORMAT = "docs/formats.md, Matrix"

@@ -1,14 +1,16 @@
-"""The parameters of the equations: what each bound takes from the inputs table."""
+"""The parameters of the equations: what each bound and each pool takes from the inputs table."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from .cache import Cache, Layers, cache_of, parse_cache, whole_windows
 from .curves import Curve, parse_curve
+from .objectives import Objectives, objectives_of
 
 RATE, CONCURRENCY, ARRIVAL_SCV = "requests.rate", "requests.concurrency", "requests.arrival_scv"
 HIT_RATIO = "service.prefill.prefix_hit_ratio"
@@ -19,11 +21,23 @@ KV_MEMORY, KV_TOKENS = "inventory.kv_memory_per_worker", "inventory.kv_tokens_pe
 GPU_MEMORY = tuple(
     f"inventory.{name}" for name in ("gpu_memory", "memory_utilization", "weights_per_worker", "activations_per_worker")
 )
+PRICE = "inventory.gpu_hour_price"
+SEPARATED = ("disaggregated", "routed")
+"""The topologies with a separated path."""
+CHUNKS, THRESHOLDS = "topologies.chunked.chunk_tokens", "topologies.routed.threshold_tokens"
+ROUTED_CHUNKS = "topologies.routed.chunk_tokens"
+POOLS = ("mixed", "prefill", "decode")
+_POOL_MEMORY = "separated.{}.kv_memory_per_worker"
+_INSTEAD = {
+    "prefill": ("curve", ("tokens_per_second", "overhead")),
+    "decode": ("curve", ("tokens_per_second", "step_overhead")),
+}
+"""A measured curve, and what it stands in place of."""
 
 
 @dataclass(frozen=True)
 class Parameters:
-    """Every number an evaluation reads, at one bound, with its symbol in docs/arithmetic.md section 1."""
+    """Every number that the evaluation of a path reads, at one bound, with its symbol in docs/arithmetic.md section 1."""
 
     admission_s: float
     prefill_overhead_s: float
@@ -37,10 +51,14 @@ class Parameters:
     decode_ceiling: float
     kv_memory_bytes: float
     cache: Cache
-    ttft_objective_s: float
-    tpot_objective_s: float
     round_robin: bool
     decode_emits_first_token: bool
+    kv_memory_prefill_bytes: float = 0.0
+    """`M_p`, where prompts are prefilled by a pool of their own; `kv_memory_bytes` is then `M_d`."""
+    prefill_curve: Curve | None = None
+    decode_curve: Curve | None = None
+    mixed_step_penalty: float = 0.0
+    shortest_first: bool = False
     block_tokens: int = 1
     by_kind: bool = False
     links: float = 1.0
@@ -66,17 +84,50 @@ class Parameters:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """What an evaluation at one bound reads beside the requests: workers of both kinds of pools, objectives, price."""
+
+    mixed: Parameters
+    separated: Parameters
+    objectives: Objectives
+    gpu_hour_price: float | None = None
+
+
+@dataclass(frozen=True)
 class Inputs:
     """The inputs table of a receipt, found to be complete and in range."""
 
     rows: Mapping[str, Mapping[str, Any]]
     compared: tuple[str, ...]
     chunk_tokens: tuple[int, ...]
+    thresholds: tuple[int, ...] = ()
+    routed_chunk_tokens: tuple[int, ...] = ()
+    rate_factor: float = 1.0
+    """What the rate of an open trace is multiplied by."""
+
+    def scaled(self, path: str, factor: float) -> Inputs:
+        """Return the inputs with one of them multiplied; `requests.rate` that is not declared is the trace's."""
+        if path == RATE and path not in self.rows:
+            return replace(self, rate_factor=self.rate_factor * factor)
+        row = dict(self.rows[path])
+        for member in ("value", "low", "high", "conservative"):
+            row[member] = None if row[member] is None else row[member] * factor
+        return replace(self, rows={**self.rows, path: row})
 
     @property
-    def workers(self) -> int:
-        """`W`: workers the inventory can hold."""
-        return int(self.rows["inventory.gpus"]["value"] // self.rows["inventory.gpus_per_worker"]["value"])
+    def separated(self) -> bool:
+        """Whether a topology with a separated path is compared."""
+        return any(name in SEPARATED for name in self.compared)
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the inventory."""
+        return int(self.rows["inventory.gpus"]["value"])
+
+    def gpus_per_worker(self, pool: str) -> int:
+        """GPUs of one worker of a pool."""
+        own = self.nominal(f"separated.{pool}.gpus_per_worker")
+        return int(self.nominal("inventory.gpus_per_worker") if own is None else own)
 
     def nominal(self, path: str) -> Any:
         """Return the declared value at a path, or None where it is not declared."""
@@ -86,7 +137,7 @@ class Inputs:
         """Return the value that a bound takes at a path, or None where it is not declared."""
         return self.rows[path]["value" if bound == "nominal" else "conservative"] if path in self.rows else None
 
-    @property
+    @cached_property
     def shape(self) -> tuple[Layers, ...]:
         """The kinds of layers of the model."""
         if CACHE in self.rows:
@@ -100,8 +151,11 @@ class Inputs:
         shape = whole_windows(self.shape, int(self.nominal("model.block_tokens")))
         return cache_of(shape, self.nominal("model.kv_dtype"), ranks, factor)
 
-    def kv_memory_bytes(self, bound: str) -> float:
-        """`M`: declared in bytes, in tokens of the full length, or left over by weights and activations."""
+    def kv_memory_bytes(self, bound: str, pool: str = "mixed") -> float:
+        """`M`, `M_p` or `M_d`: declared in bytes, in tokens of the full length, or left over by weights and activations."""
+        own = self.at(_POOL_MEMORY.format(pool), bound)
+        if own is not None:
+            return float(own)
         if KV_MEMORY in self.rows:
             return float(self.at(KV_MEMORY, bound))
         if KV_TOKENS in self.rows:
@@ -109,34 +163,62 @@ class Inputs:
         memory, share, weights, activations = (Fraction(self.at(path, bound)) for path in GPU_MEMORY)
         return float(int(self.nominal("inventory.gpus_per_worker")) * memory * share - weights - activations)
 
-    def parameters(self, bound: str) -> Parameters:
+    def setting(self, bound: str) -> Setting:
         """Collect what an evaluation reads at one bound."""
+        mixed = self.parameters(bound)
+        return Setting(
+            mixed,
+            self.parameters(bound, separated=True) if self.separated else mixed,
+            objectives_of(self.rows),
+            self.nominal(PRICE),
+        )
+
+    def parameters(self, bound: str, *, separated: bool = False) -> Parameters:
+        """Collect what the evaluation of a path on the mixed pool, or of a separated one, reads at one bound."""
+        prefill, decode = (self._service(phase, bound, separated) for phase in ("prefill", "decode"))
         return Parameters(
             admission_s=self.at("service.admission", bound),
-            prefill_overhead_s=self.at("service.prefill.overhead", bound),
-            prefill_tokens_per_s=self.at("service.prefill.tokens_per_second", bound),
-            prefill_s_per_token2=self.at("service.prefill.seconds_per_token_squared", bound),
-            prefill_ceiling=self.at("service.prefill.utilization_ceiling", bound),
-            step_overhead_s=self.at("service.decode.step_overhead", bound),
-            decode_tokens_per_s=self.at("service.decode.tokens_per_second", bound),
-            decode_s_per_context_token=self.at("service.decode.seconds_per_context_token", bound),
-            max_sequences=self.at("service.decode.max_sequences", bound),
-            decode_ceiling=self.at("service.decode.utilization_ceiling", bound),
-            kv_memory_bytes=self.kv_memory_bytes(bound),
+            prefill_overhead_s=prefill("overhead") or 0.0,
+            prefill_tokens_per_s=prefill("tokens_per_second") or 0.0,
+            prefill_s_per_token2=prefill("seconds_per_token_squared"),
+            prefill_ceiling=prefill("utilization_ceiling"),
+            prefill_curve=_curve(prefill("curve"), bound),
+            step_overhead_s=decode("step_overhead") or 0.0,
+            decode_tokens_per_s=decode("tokens_per_second") or 0.0,
+            decode_s_per_context_token=decode("seconds_per_context_token"),
+            max_sequences=decode("max_sequences"),
+            decode_ceiling=decode("utilization_ceiling"),
+            decode_curve=_curve(decode("curve"), bound),
+            kv_memory_bytes=self.kv_memory_bytes(bound, "decode" if separated else "mixed"),
+            kv_memory_prefill_bytes=self.kv_memory_bytes(bound, "prefill"),
             cache=self.cache(bound),
             block_tokens=int(self.nominal("model.block_tokens")),
             by_kind=self.nominal("model.kv_allocation") == "by_kind",
-            ttft_objective_s=self.at("objectives.ttft", bound),
-            tpot_objective_s=self.at("objectives.tpot", bound),
+            mixed_step_penalty=self.at("service.mixed_step_penalty", bound),
             round_robin=self.at("service.dispatch", bound) == "round_robin",
+            shortest_first=self.at("service.prefill.discipline", bound) == "shortest_first",
             decode_emits_first_token=self.at("service.first_token_source", bound) == "decode",
             ttft_growth_s=self.at("objectives.ttft_growth", bound),
-            **self._network(bound),
+            **(self._network(bound) if separated else {}),
         )
 
+    def _service(self, phase: str, bound: str, separated: bool) -> Any:
+        """Return what finds a service input of a phase: the pool's own, else the mixed pool's, but beside a curve."""
+        curve, instead = _INSTEAD[phase]
+        home, own = f"service.{phase}.", f"separated.{phase}."
+        replaced = separated and any(f"{own}{name}" in self.rows for name in instead)
+        measured = separated and f"{own}{curve}" in self.rows
+
+        def find(name: str) -> Any:
+            if separated and f"{own}{name}" in self.rows:
+                return self.at(f"{own}{name}", bound)
+            if (name == curve and replaced) or (name in instead and measured):
+                return None
+            return self.at(f"{home}{name}", bound)
+
+        return find
+
     def _network(self, bound: str) -> dict[str, Any]:
-        if "network.links" not in self.rows:
-            return {}
         names = {
             "links": "links",
             "links_per_transfer": "links_per_transfer",
@@ -149,7 +231,7 @@ class Inputs:
             "link_ceiling": "utilization_ceiling",
         }
         network = {symbol: self.at(f"network.{name}", bound) for symbol, name in names.items()}
-        network["curve"] = self._curve(bound)
+        network["curve"] = _curve(self.nominal(CURVE), bound)
         return network | (self._affine(bound) if BANDWIDTH in self.rows else {})
 
     def _affine(self, bound: str) -> dict[str, Any]:
@@ -161,7 +243,8 @@ class Inputs:
             "regions_per_block": self.at("network.regions_per_block", bound),
         }
 
-    def _curve(self, bound: str) -> Curve | None:
-        """Return the measured times, or the upper ones of the points that have them."""
-        both = parse_curve(self.nominal(CURVE)) if CURVE in self.rows else None
-        return both[0 if bound == "nominal" else 1] if both else None
+
+def _curve(text: str | None, bound: str) -> Curve | None:
+    """Return the measured times, or the upper ones of the points that have them."""
+    both = parse_curve(text) if text is not None else None
+    return both[0 if bound == "nominal" else 1] if both else None

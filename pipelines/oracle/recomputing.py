@@ -12,7 +12,7 @@ from .findings import Ledger, unit_of_last_digit
 from .loop import check_solved_rate
 from .parameters import Inputs, Parameters
 from .scenario import Evaluation, Figures, Knobs, Timeline, goodput
-from .structure import BOUNDS, LANES, PART_KINDS
+from .names import BOUNDS, LANES, PART_KINDS
 from .topologies import PARTS, evaluate
 from .traffic import Traffic, traffic_of
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .cache import LATENT_DTYPE
-from .curves import parse_curve
+from .curves import parse_curve, uppers_in_all_or_none
 from .findings import Ledger
-from .parameters import BANDWIDTH, CURVE, GPU_MEMORY, KV_TOKENS, Inputs
-from .structure import BOUNDS, NOT_DECLARED
+from .parameters import BANDWIDTH, CURVE, GPU_MEMORY, KV_TOKENS, POOLS, Inputs
+from .names import BOUNDS, NOT_DECLARED
 
 CHECK = "inputs"
 FORMAT = "docs/formats.md, {}"
@@ -15,8 +15,10 @@ _NOT_ABOVE = (
     (BANDWIDTH, "network.peak_bandwidth"),
     ("service.prefill.tokens_per_second", "service.prefill.peak_tokens_per_second"),
     ("service.decode.tokens_per_second", "service.decode.peak_tokens_per_second"),
-    ("model.tensor_parallel", "inventory.gpus_per_worker"),
+    ("separated.prefill.tokens_per_second", "separated.prefill.peak_tokens_per_second"),
+    ("separated.decode.tokens_per_second", "separated.decode.peak_tokens_per_second"),
 )
+_LINES = {"prefill": ("tokens_per_second", "overhead"), "decode": ("tokens_per_second", "step_overhead")}
 _ROUNDING = 1e-9
 """Of times that are written in decimals."""
 
@@ -26,10 +28,13 @@ def check_relations(ledger: Ledger, inputs: Inputs) -> bool:
     for path, bound in _NOT_ABOVE:
         _check_not_above(ledger, inputs, path, bound)
     _check_dtype(ledger, inputs)
+    _check_ranks(ledger, inputs)
     _check_curve(ledger, inputs)
+    _check_service_curves(ledger, inputs)
     _check_allocation(ledger, inputs)
     _check_descriptors(ledger, inputs)
-    return _check_memory(ledger, inputs) and _check_links(ledger, inputs)
+    pools = [_check_pool(ledger, inputs, phase) for phase in _LINES]
+    return _check_memory(ledger, inputs) and _check_links(ledger, inputs) and all(pools)
 
 
 def _check_not_above(ledger: Ledger, inputs: Inputs, path: str, bound: str) -> None:
@@ -39,6 +44,45 @@ def _check_not_above(ledger: Ledger, inputs: Inputs, path: str, bound: str) -> N
         found = inputs.rows[path][member]
         fits = found is None or found <= limit
         ledger.holds(CHECK, f"inputs[{path}].{member}", fits, found, f"at most {bound}: {limit}")
+
+
+def _check_ranks(ledger: Ledger, inputs: Inputs) -> None:
+    """Every pool's worker has the GPUs that attention is split over."""
+    path = "model.tensor_parallel"
+    ranks, smallest = inputs.nominal(path), min(inputs.gpus_per_worker(pool) for pool in POOLS)
+    why = "the smallest gpus_per_worker"
+    ledger.holds(CHECK, f"inputs[{path}].value", ranks <= smallest, ranks, f"at most {smallest}", why)
+
+
+def _check_pool(ledger: Ledger, inputs: Inputs, phase: str) -> bool:
+    """A pool has a curve, or rate and overhead, of its own or inherited; workers of other GPUs inherit neither."""
+    own, home = f"separated.{phase}.", f"service.{phase}."
+    declared = [path for path in inputs.rows if path.startswith(own)]
+    if not declared:
+        return True
+    line, why = [f"{own}{name}" for name in _LINES[phase]], FORMAT.format("Measured service and pools of their own")
+    measured, lines = f"{own}curve" in inputs.rows, [path for path in line if path in inputs.rows]
+    fits = ledger.holds(CHECK, f"inputs[{own}curve]", not (measured and lines), lines, "a curve, or these", why)
+    if lines and len(lines) < len(line) and f"{home}curve" in inputs.rows:
+        fits = ledger.listed(CHECK, f"inputs[{own}*]", lines, line, f"in place of a curve: {why}") and fits
+    if inputs.gpus_per_worker(phase) != inputs.gpus_per_worker("mixed"):
+        known = (measured or lines == line) and f"{own}kv_memory_per_worker" in inputs.rows
+        expected = "rate and overhead (or curve) and memory of a worker of other GPUs"
+        fits = ledger.holds(CHECK, f"inputs[{own}gpus_per_worker]", known, declared, expected, why) and fits
+    return fits
+
+
+def _check_service_curves(ledger: Ledger, inputs: Inputs) -> None:
+    """More tokens or sequences take no less time; upper times are there in all points or in none."""
+    for path, row in inputs.rows.items():
+        both = parse_curve(row["value"]) if path.endswith(".curve") else None
+        if both is None:
+            continue
+        where, why = f"inputs[{path}].value", FORMAT.format("Measured service and pools of their own")
+        rises = not any(curve.falls for curve in both)
+        ledger.holds(CHECK, where, rises, row["value"], "times that do not fall with the size", why)
+        alike = uppers_in_all_or_none(row["value"])
+        ledger.holds(CHECK, where, alike, row["value"], "upper times in all points or in none", why)
 
 
 def _check_dtype(ledger: Ledger, inputs: Inputs) -> None:

@@ -1,40 +1,49 @@
-"""What the evaluation of one scenario at one bound yields: loads, a refusal, or the timelines of its buckets."""
+"""One evaluated scenario: loads, a refusal, or the figures of its paths."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
-from .equations import DecodeWork, Wait
+from .equations import Decode
+from .objectives import Objectives
 from .parameters import Parameters
-from .structure import LANES
-from .traffic import Moments, Traffic
+from .queues import Wait
+from .names import LANES
+from .traffic import Moments, Requests
 from .transfers import Movement
 
 
 @dataclass(frozen=True)
 class Knobs:
-    """A topology with its pool sizes and chunk budget."""
+    """A topology with its pool sizes, chunk budget and threshold."""
 
     topology: str
     workers_mixed: int | None = None
     workers_prefill: int | None = None
     workers_decode: int | None = None
     chunk_tokens: int | None = None
+    threshold_tokens: int | None = None
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The scenario's name in the matrix."""
-        if self.topology == "disaggregated":
-            return f"disaggregated/p{self.workers_prefill}/d{self.workers_decode}"
-        chunk = f"/c{self.chunk_tokens}" if self.chunk_tokens is not None else ""
-        return f"{self.topology}/n{self.workers_mixed}{chunk}"
+        parts = (
+            ("t", self.threshold_tokens),
+            ("n", self.workers_mixed),
+            ("c", self.chunk_tokens),
+            ("p", self.workers_prefill),
+            ("d", self.workers_decode),
+        )
+        return "/".join((self.topology, *(f"{letter}{number}" for letter, number in parts if number is not None)))
 
     @property
-    def workers(self) -> int:
-        """All workers of the scenario."""
-        return sum(n or 0 for n in (self.workers_mixed, self.workers_prefill, self.workers_decode))
+    def pools(self) -> dict[str, int]:
+        """The pools of the scenario, in order, and the workers of each."""
+        sizes = {"mixed": self.workers_mixed, "prefill": self.workers_prefill, "decode": self.workers_decode}
+        return {pool: size for pool, size in sizes.items() if size is not None}
 
 
 @dataclass(frozen=True)
@@ -67,12 +76,13 @@ class Refused(Exception):  # noqa: N818 - a refusal is an answer, not an error
 
 @dataclass
 class Gauge:
-    """Gathers a scenario's loads in their order, and refuses at the first that meets its ceiling."""
+    """Gathers the loads of a path in their order, and refuses at the first that meets its ceiling."""
 
     KINDS: ClassVar[dict[str, str]] = {
         "prefill_lane": "prefill_starved",
         "link": "link_saturated",
-        "slots": "slots",
+        "slots_mixed": "slots",
+        "slots_decode": "slots",
         "kv_mixed": "kv_memory",
         "kv_prefill": "kv_memory",
         "kv_decode": "kv_memory",
@@ -87,10 +97,10 @@ class Gauge:
             named = kind or self.KINDS.get(resource, "utilization")
             raise Refused(Refusal(named, resource, utilization, ceiling))
 
-    def take_slots(self, of: Parameters, batch: float, cap: float) -> None:
+    def take_slots(self, pool: str, of: Parameters, batch: float, cap: float) -> None:
         """`σ = b/B`, `1/B` if not one sequence fits; where memory is what caps the batch, memory refuses."""
         share = batch / cap if cap >= 1 else 1 / cap
-        self.take("slots", share, of.decode_ceiling, "kv_memory" if cap < of.max_sequences else None)
+        self.take(f"slots_{pool}", share, of.decode_ceiling, "kv_memory" if cap < of.max_sequences else None)
 
 
 @dataclass(frozen=True)
@@ -102,11 +112,15 @@ class Timeline:
     ttft_s: float
     e2e_s: float
     tpot_s: float | None
+    after_first_s: float
 
     @property
     def transfer_s(self) -> float:
         """`transfer_wait + kv_movement` (s)."""
-        return self.lanes[LANES.index("transfer_wait")] + self.lanes[LANES.index("kv_movement")]
+        return self.lanes[_TRANSFER_WAIT] + self.lanes[_KV_MOVEMENT]
+
+
+_TRANSFER_WAIT, _KV_MOVEMENT = LANES.index("transfer_wait"), LANES.index("kv_movement")
 
 
 def timeline(moments: Moments, lanes: tuple[float, ...], lanes_to_first_token: int) -> Timeline:
@@ -114,22 +128,24 @@ def timeline(moments: Moments, lanes: tuple[float, ...], lanes_to_first_token: i
     ttft, e2e = math.fsum(lanes[:lanes_to_first_token]), math.fsum(lanes)
     after_first = math.fsum(lanes[lanes_to_first_token:])
     tpot = after_first / (moments.o1 - 1) if moments.o1 > 1 else None
-    return Timeline(moments.bucket, lanes, ttft, e2e, tpot)
+    return Timeline(moments.bucket, lanes, ttft, e2e, tpot, after_first)
 
 
 @dataclass(frozen=True)
 class Transit:
-    """What happens to KV caches between the pools of a disaggregated scenario: waits, transfers, decode workers."""
+    """What happens to KV caches between the pools of a separated path: waits, transfers, decode workers."""
 
+    rate_rps: float
     queues: float
     workers_decode: float
     link: Wait
     movement: Movement
     decode_wait_s: float
+    pace_s: float
     step_s: float
+    """`t`, the time per output token, and `τ`, the length of a step."""
     batch: float
-    cap: float
-    work: DecodeWork
+    decode: Decode
 
     @property
     def wait_s(self) -> float:
@@ -138,9 +154,10 @@ class Transit:
 
 
 @dataclass(frozen=True)
-class Figures:
-    """The latency figures of a scenario that is not refused."""
+class PathFigures:
+    """The latency figures of one path that is not refused."""
 
+    requests: Requests
     timelines: tuple[Timeline, ...]
     stratum_ttft_s: tuple[float, ...]
     queue: Wait
@@ -150,6 +167,18 @@ class Figures:
     decode_batch: float
     stall_s: float | None
     transit: Transit | None = None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The latency figures of a scenario that is not refused: those of its paths together."""
+
+    paths: tuple[PathFigures, ...]
+
+    @cached_property
+    def timelines(self) -> tuple[Timeline, ...]:
+        """One timeline of every bucket, in order."""
+        return tuple(line for path in self.paths for line in path.timelines)
 
     @property
     def ttft_worst_s(self) -> float:
@@ -167,14 +196,30 @@ class Figures:
         return max(line.e2e_s for line in self.timelines)
 
     @property
+    def stall_s(self) -> float | None:
+        """The larger of the paths' stalls (s)."""
+        return max((path.stall_s for path in self.paths if path.stall_s is not None), default=None)
+
+    @property
+    def decode_batch(self) -> float:
+        """The larger of the paths' batches."""
+        return max(path.decode_batch for path in self.paths)
+
+    @property
+    def transit(self) -> Transit | None:
+        """What moves on the separated path, if there is one."""
+        return self.paths[-1].transit
+
+    @property
     def transfer_worst_s(self) -> float | None:
-        """The largest `transfer_wait + kv_movement` over buckets (s); None where no state moves."""
-        return max(line.transfer_s for line in self.timelines) if self.transit else None
+        """The largest `transfer_wait + kv_movement` over the buckets of a separated path (s); None where nothing moves."""
+        return max(line.transfer_s for line in self.paths[-1].timelines) if self.transit else None
 
     @property
     def dominant_queue(self) -> str:
-        """The queue with the largest mean wait; the first of equals."""
-        return max(self.waits_s, key=lambda name: self.waits_s[name])
+        """The queue with the largest mean wait, of two paths the larger of each; the first of equals."""
+        waits = {name: max(path.waits_s[name] for path in self.paths) for name in ("prefill", "transfer", "decode")}
+        return max(waits, key=lambda name: waits[name])
 
 
 @dataclass(frozen=True)
@@ -196,24 +241,33 @@ class Evaluation:
         return max(self.loads, key=lambda load: load.utilization / load.ceiling).resource
 
 
-def goodput(of: Parameters, traffic: Traffic, figures: Figures) -> float:
-    """Share of the cohort that meets both objectives (docs/arithmetic.md section 7).
+def met_by_bucket(objectives: Objectives, figures: Figures) -> dict[str, float]:
+    """`met_k = Σ v_s·met_s`: the share of the whole cohort that is of this bucket and meets its objectives (section 7).
 
-    `met_s = 1 - Pw·exp(-Pw·(ttft - fix_s)/W)`, 0 if `ttft < fix_s` or the bucket's TPOT exceeds its objective.
+    `met_s` is the probability that the largest queue's wait is at most the stratum's slack; 0 if the bucket is too slow.
     """
-    slow = {line.bucket for line in figures.timelines if line.tpot_s is not None and line.tpot_s > of.tpot_objective_s}
-    met = (
-        stratum.share * _met(figures.queue, of.ttft_objective_s - (ttft_s - figures.queue.mean_s))
-        for stratum, ttft_s in zip(traffic.strata, figures.stratum_ttft_s, strict=True)
-        if stratum.bucket not in slow
-    )
-    return math.fsum(met)
+    return {bucket: met for path in figures.paths for bucket, met in _met_on_path(objectives, path).items()}
 
 
-def _met(queue: Wait, slack_s: float) -> float:
-    """Probability that the queue's wait is at most the slack (s)."""
-    if slack_s < 0:
-        return 0.0
-    if queue.mean_s == 0:
-        return 1.0
-    return 1 - queue.probability * math.exp(-queue.probability * slack_s / queue.mean_s)
+def _met_on_path(objectives: Objectives, path: PathFigures) -> dict[str, float]:
+    slacks = {line.bucket: _slack_s(objectives, line) for line in path.timelines}
+    met: dict[str, list[float]] = {line.bucket: [] for line in path.timelines}
+    for s, ttft_s in zip(path.requests.strata, path.stratum_ttft_s, strict=True):
+        most = slacks[s.bucket]
+        if most is not None:
+            met[s.bucket].append(s.requests * path.queue.at_most(most - (ttft_s - path.queue.mean_s)))
+    return {bucket: math.fsum(parts) / path.requests.cohort for bucket, parts in met.items()}
+
+
+def _slack_s(objectives: Objectives, line: Timeline) -> float | None:
+    """Return what a bucket's TTFT may be (s) for it to meet `ttft_k` and `e2e_k`; None where it is slower than `tpot_k`."""
+    ttft, tpot, e2e = (objectives.of(name, line.bucket) for name in ("ttft", "tpot", "e2e"))
+    if tpot is not None and line.tpot_s is not None and line.tpot_s > tpot:
+        return None
+    most = math.inf if ttft is None else ttft
+    return most if e2e is None else min(most, e2e - line.after_first_s)
+
+
+def goodput(objectives: Objectives, figures: Figures) -> float:
+    """Share of the cohort that meets its objectives."""
+    return math.fsum(met_by_bucket(objectives, figures).values())

@@ -4,62 +4,20 @@ from __future__ import annotations
 
 from .cache import ELEMENT_BYTES, KINDS
 from .findings import Ledger
+from .names import (
+    ALLOCATIONS,
+    ARRIVAL_KINDS,
+    BOUNDS,
+    FORMATS,
+    FRONTIERS,
+    LANES,
+    METRIC_UNITS,
+    PART_KINDS,
+    PREFERENCES,
+    STEPS,
+    TOPOLOGIES,
+)
 from .shapes import Shape, boolean, count, listing, nullable, number, number_or_text, one_of, record, text
-
-TOPOLOGIES = ("aggregated", "chunked", "disaggregated")
-BOUNDS = ("nominal", "conservative")
-METRIC_UNITS = {
-    "ttft_worst": "s",
-    "tpot_worst": "s",
-    "e2e_worst": "s",
-    "stall": "s",
-    "transfer_worst": "s",
-    "goodput": "ratio",
-    "transfer_envelope_share": "ratio",
-    "pressure": "ratio",
-    "headroom": "ratio",
-    "gpus": "count",
-    "operating_parts": "count",
-}
-ARRIVAL_KINDS = ("open", "rate", "closed")
-FORMATS = (
-    "azure-llm",
-    "mooncake",
-    "burstgpt",
-    "qwen-bailian",
-    "vidur",
-    "ragpulse",
-    "servegen",
-    "splitwise-sim",
-    "llmservingsim",
-    "srt-slurm",
-    "vllm-results",
-    "sglang-results",
-    "aiperf-results",
-    "otel-genai",
-    "phaseledger",
-    "generic",
-    "classes",
-)
-STEPS = ("place_turns", "expand", "spread_ties", "window", "where", "prompt_tokens", "thin", "repeat", "scale_rate")
-"""What may be done to a log, in this order."""
-PART_KINDS = ("pools", "queues", "state_transfers", "failure_edges")
-PREFERENCES = ("operating_parts", "gpus", "margin")
-LANES = (
-    "admission",
-    "prefill_wait",
-    "prefill_execution",
-    "transfer_wait",
-    "kv_movement",
-    "decode_wait",
-    "first_decode_step",
-    "remaining_generation",
-)
-
-ALLOCATIONS = ("uniform", "by_kind")
-LINK_SHARING = ("shared", "per_prefill_worker", "per_decode_worker")
-NOT_DECLARED = "not declared: default"
-"""The note of a row whose value is the default."""
 
 _SHA256 = "[0-9a-f]{64}"
 _VERDICTS = ("pass", "fail", "refused")
@@ -273,9 +231,18 @@ _TRANSFER = record(
     }
 )
 
+_PATH = record(
+    {
+        "prompts": one_of("all", "below_threshold", "from_threshold"),
+        "kind": one_of("whole_prompts", "chunks", "separated", "whole_prompts_or_chunks"),
+        "first_token": one_of("prefill", "decode"),
+    }
+)
+
 _TOPOLOGY = record(
     {
         "topology": one_of(*TOPOLOGIES),
+        "paths": listing(_PATH, least=1),
         "parts": record({kind: listing(text()) for kind in PART_KINDS}),
         "operating_parts": number(0),
     }
@@ -341,6 +308,11 @@ _BOUND = record(
         "goodput": nullable(number(0)),
         "dominant_queue": nullable(text()),
         "decode_batch": nullable(number(0)),
+        "ttft_judged_bucket": nullable(text()),
+        "tpot_judged_bucket": nullable(text()),
+        "e2e_judged_bucket": nullable(text()),
+        "cost_per_million_tokens": nullable(number(0)),
+        "screening": listing(text()),
         "transfer_worst_s": nullable(number(0)),
         "transfer_envelope_share": nullable(number(0)),
         "lanes": listing(_TIMELINE, key="bucket"),
@@ -362,6 +334,7 @@ _SCENARIO = record(
     {
         "scenario": text(),
         "topology": one_of(*TOPOLOGIES),
+        "threshold_tokens": nullable(count(1)),
         "workers_mixed": nullable(count(1)),
         "workers_prefill": nullable(count(1)),
         "workers_decode": nullable(count(1)),
@@ -398,6 +371,80 @@ _REJECTED = record(
     }
 )
 
+_FRONTIER = record(
+    {
+        "figure": one_of(*FRONTIERS),
+        "scenario": text(),
+        "operating_parts": number(0),
+        "gpus": count(1),
+        "value_s": number(0),
+    }
+)
+
+_SEARCH = record(
+    {
+        "scenarios": count(1),
+        "kept": count(1),
+        "complete": boolean(),
+        "frontier": listing(_FRONTIER),
+        "baselines": listing(
+            record({"scenario": text(), "aggregated": nullable(text()), "chunked": listing(text())}), key="scenario"
+        ),
+    }
+)
+
+_SENSITIVITY = record(
+    {
+        "path": text(),
+        "margin_down": nullable(number()),
+        "margin_up": nullable(number()),
+        "passes_down": nullable(boolean()),
+        "passes_up": nullable(boolean()),
+    }
+)
+
+_EVENT = one_of("passes", "fails")
+
+_SPEAKING = record(
+    {
+        "topology": one_of(*TOPOLOGIES),
+        "scenario": text(),
+        "margin": nullable(number()),
+        "most_sensitive": nullable(text()),
+        "sensitivity": listing(_SENSITIVITY, key="path"),
+        "break_even": listing(
+            record({"path": text(), "factor": number(0), "value": number(0), "event": _EVENT}), key="path"
+        ),
+        "fix": nullable(record({"path": text(), "factor": number(0), "value": number(0)})),
+        "more_gpus": nullable(record({"gpus": count(1), "scenario": text()})),
+        "rate": nullable(
+            record(
+                {
+                    "factor": number(0),
+                    "rate_rps": nullable(number(0)),
+                    "event": _EVENT,
+                    "gate": nullable(text()),
+                    "verdict": nullable(one_of("fail", "refused")),
+                }
+            )
+        ),
+        "one_worker_less": listing(
+            record(
+                {
+                    "pool": one_of("mixed", "prefill", "decode"),
+                    "workers": count(0),
+                    "load_factor": nullable(number(1)),
+                    "passes": boolean(),
+                    "margin": nullable(number()),
+                }
+            ),
+            key="pool",
+        ),
+    }
+)
+
+_CHANGES = record({"speaking": listing(_SPEAKING, key="topology"), "measure_next": listing(text())})
+
 RECEIPT: Shape = record(
     {
         "apiVersion": one_of("phaseledger/v1"),
@@ -418,6 +465,8 @@ RECEIPT: Shape = record(
         "scenarios": listing(_SCENARIO, key="scenario", least=1),
         "decision": _DECISION,
         "rejected": listing(_REJECTED, key="topology"),
+        "search": _SEARCH,
+        "changes": _CHANGES,
         "matrix": record({"rows": count(1), "columns": listing(text(), least=1), "sha256": text(_SHA256)}),
         "seal": text(_SHA256),
     }

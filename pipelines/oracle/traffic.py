@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from .findings import WORKLOAD_DIGITS, round_significant
 from .parameters import ARRIVAL_SCV, CONCURRENCY, HIT_RATIO, RATE, Inputs
+
+_MEANS = ("p1", "p2", "u1", "u2", "z1", "z2", "uz", "pu", "pz", "o1", "o2", "po", "multi_token_share")
+_MAXIMA = ("p_max", "u_max", "z_max")
 
 
 @dataclass(frozen=True)
@@ -36,7 +41,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Stratum:
-    """Requests of one bucket with about the same uncached tokens: their share `v` of all, and means."""
+    """Requests of one bucket with about the same uncached tokens: their share `v` of the path's, and means."""
 
     bucket: str
     requests: int
@@ -48,6 +53,62 @@ class Stratum:
     pu: float
     u2: float
 
+    @property
+    def uncached_variance(self) -> float:
+        """`Var_s(u) = max(0, uu_s - u_s²)`, hits applied."""
+        return max(0.0, self.u2 - self.u1**2)
+
+    @property
+    def prompt_uncached_covariance(self) -> float:
+        """`Cov_s(p, u) = pu_s - p_s·u_s`, hits applied."""
+        return self.pu - self.p1 * self.u1
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The requests of a path, out of a cohort of so many."""
+
+    whole: Moments
+    buckets: tuple[Moments, ...]
+    strata: tuple[Stratum, ...]
+    cohort: int
+    _parts: dict[int, tuple[Requests, Requests]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def portion(self) -> float:
+        """`g`: the share of the cohort's requests that these are."""
+        return self.whole.requests / self.cohort
+
+    @cached_property
+    def _own(self) -> dict[str, list[tuple[int, int]]]:
+        own: dict[str, list[tuple[int, int]]] = {"all": []}
+        for place, s in enumerate(self.strata):
+            own["all"].append((place, s.requests))
+            own.setdefault(s.bucket, []).append((place, s.requests))
+        return own
+
+    def mean(self, bucket: str, values: Sequence[float]) -> float:
+        """Mean over the strata of a bucket, or all, weighted by their requests."""
+        own = self._own[bucket]
+        return math.fsum(count * values[place] for place, count in own) / sum(count for _, count in own)
+
+    def split(self, threshold: int) -> tuple[Requests, Requests]:
+        """Return the requests below a bucket edge, and those from it on."""
+        if threshold not in self._parts:
+            below = [k.bucket for k in self.buckets if lower_edge(k.bucket) < threshold]
+            others = [k.bucket for k in self.buckets if k.bucket not in below]
+            self._parts[threshold] = (self._of(below), self._of(others))
+        return self._parts[threshold]
+
+    def _of(self, labels: Sequence[str]) -> Requests:
+        """The requests of some buckets: means weighted by their requests, the largest maxima."""
+        buckets = tuple(k for k in self.buckets if k.bucket in labels)
+        count = sum(k.requests for k in buckets)
+        means = {name: math.fsum(k.requests * getattr(k, name) for k in buckets) / count for name in _MEANS}
+        maxima = {name: max(getattr(k, name) for k in buckets) for name in _MAXIMA}
+        strata = tuple(replace(s, share=s.requests / count) for s in self.strata if s.bucket in labels)
+        return Requests(Moments(requests=count, bucket="all", **means, **maxima), buckets, strata, self.cohort)
+
 
 @dataclass(frozen=True)
 class Traffic:
@@ -55,29 +116,93 @@ class Traffic:
 
     rate_rps: float
     arrival_scv: float
-    whole: Moments
-    buckets: tuple[Moments, ...]
-    strata: tuple[Stratum, ...]
+    requests: Requests
     concurrency: float | None = None
+
+    @property
+    def whole(self) -> Moments:
+        """Moments over all requests."""
+        return self.requests.whole
+
+    @property
+    def buckets(self) -> tuple[Moments, ...]:
+        """Moments of each bucket."""
+        return self.requests.buckets
+
+    @property
+    def strata(self) -> tuple[Stratum, ...]:
+        """All strata."""
+        return self.requests.strata
 
     def at_rate(self, rate_rps: float) -> Traffic:
         """Return the same requests at another rate."""
         return replace(self, rate_rps=rate_rps)
 
 
+def lower_edge(bucket: str) -> int:
+    """Return the tokens that a bucket begins at.
+
+    >>> lower_edge("[512,inf)"), upper_edge("[1,512)"), upper_edge("[512,inf)")
+    (512, 512.0, inf)
+    """
+    return int(bucket[1:].partition(",")[0])
+
+
+def upper_edge(bucket: str) -> float:
+    """Return the tokens that a bucket ends before."""
+    return float(bucket[:-1].partition(",")[2])
+
+
+def split_scv(arrival_scv: float, portion: float) -> float:
+    """`ca²_path = g·ca² + 1 - g`: variation of a stream that some requests are taken from at random (Whitt).
+
+    >>> split_scv(5.0, 0.25), split_scv(5.0, 1.0)
+    (2.0, 5.0)
+    """
+    return portion * arrival_scv + 1 - portion
+
+
+class Cohort:
+    """The requests of a workload of the right structure, read once for each hit ratio."""
+
+    def __init__(self, workload: Mapping[str, Any]) -> None:
+        """Read nothing yet."""
+        self.workload = workload
+        self._requests: dict[float, Requests] = {}
+
+    def requests(self, hit_ratio: float) -> Requests:
+        """All requests, with a declared hit ratio applied."""
+        if hit_ratio not in self._requests:
+            whole, *buckets = self.workload["buckets"]
+            self._requests[hit_ratio] = Requests(
+                with_hits(moments_of(whole), hit_ratio),
+                tuple(with_hits(moments_of(row), hit_ratio) for row in buckets),
+                tuple(_stratum(row, whole["requests"], hit_ratio) for row in self.workload["strata"]),
+                whole["requests"],
+            )
+        return self._requests[hit_ratio]
+
+    def traffic(self, inputs: Inputs, bound: str) -> Traffic:
+        """The requests and their arrivals at one bound; the rate of a closed loop is 0 until it is given."""
+        scv = inputs.at(ARRIVAL_SCV, bound)
+        if scv is None:
+            scv = self.workload["buckets"][0]["arrival_scv"]
+        return Traffic(
+            rate_rps=rate_at(self.workload, inputs, bound) or 0.0,
+            arrival_scv=float(scv or 0.0),
+            requests=self.requests(float(inputs.at(HIT_RATIO, bound))),
+            concurrency=inputs.at(CONCURRENCY, bound),
+        )
+
+    def thresholds(self, inputs: Inputs) -> tuple[int, ...]:
+        """The thresholds that leave requests on either side."""
+        edges = [lower_edge(row["bucket"]) for row in self.workload["buckets"][1:]]
+        return tuple(t for t in inputs.thresholds if min(edges) < t <= max(edges))
+
+
 def traffic_of(workload: Mapping[str, Any], inputs: Inputs, bound: str) -> Traffic:
-    """Read a workload of the right structure at one bound; the rate of a closed loop is 0 until it is given."""
-    whole, *buckets = workload["buckets"]
-    hit_ratio = float(inputs.at(HIT_RATIO, bound))
-    scv = inputs.at(ARRIVAL_SCV, bound) if ARRIVAL_SCV in inputs.rows else whole["arrival_scv"]
-    return Traffic(
-        rate_rps=rate_at(workload, inputs, bound) or 0.0,
-        arrival_scv=float(scv or 0.0),
-        whole=with_hits(moments_of(whole), hit_ratio),
-        buckets=tuple(with_hits(moments_of(row), hit_ratio) for row in buckets),
-        strata=tuple(_stratum(row, whole["requests"], hit_ratio) for row in workload["strata"]),
-        concurrency=inputs.at(CONCURRENCY, bound),
-    )
+    """Read a workload of the right structure at one bound."""
+    return Cohort(workload).traffic(inputs, bound)
 
 
 def rate_at(workload: Mapping[str, Any], inputs: Inputs, bound: str) -> float | None:
@@ -86,7 +211,8 @@ def rate_at(workload: Mapping[str, Any], inputs: Inputs, bound: str) -> float | 
         return None
     if RATE in inputs.rows:
         return round_significant(inputs.at(RATE, bound), WORKLOAD_DIGITS)
-    return float(workload["buckets"][0]["rate_rps"])
+    rate = float(workload["buckets"][0]["rate_rps"])
+    return rate if inputs.rate_factor == 1 else round_significant(rate * inputs.rate_factor, WORKLOAD_DIGITS)
 
 
 def with_hits(of: Moments, hit_ratio: float) -> Moments:

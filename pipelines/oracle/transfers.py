@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from .equations import Wait, shared_queue, squared_variation
+from .equations import squared_variation
 from .memory import mean_tokens
 from .parameters import Parameters
-from .traffic import Stratum, Traffic
+from .queues import Wait, shared_queue
+from .traffic import Requests, Stratum
 
 
 @dataclass(frozen=True)
@@ -114,10 +115,10 @@ def _covariance(of: Parameters, s: Stratum) -> float:
     return (1 - there) * (s.p2 - s.p1**2) + there * (s.pu - s.p1 * s.u1)
 
 
-def movement_of(of: Parameters, traffic: Traffic) -> Movement:
+def movement_of(of: Parameters, requests: Requests) -> Movement:
     """`T_s = T(v_s)`, and their moments with what varies within a stratum, along its slope."""
-    held = [mean_tokens(of, tokens_of(of, s)) for s in traffic.strata]
-    each = [(s, transfer_of(of, v), slope(of, v)) for s, v in zip(traffic.strata, held, strict=True)]
+    held = [mean_tokens(of, tokens_of(of, s)) for s in requests.strata]
+    each = [(s, transfer_of(of, v), slope(of, v)) for s, v in zip(requests.strata, held, strict=True)]
     return Movement(
         transfers=tuple(transfer for _, transfer, _ in each),
         mean_s=math.fsum(s.share * transfer.seconds for s, transfer, _ in each),
@@ -134,9 +135,9 @@ def link_queues(of: Parameters, n_p: float, n_d: float) -> float:
     return {"shared": 1.0, "per_prefill_worker": n_p, "per_decode_worker": n_d}[of.link_sharing]
 
 
-def link_load(of: Parameters, traffic: Traffic, movement: Movement, queues: float) -> float:
+def link_load(of: Parameters, rate_rps: float, movement: Movement, queues: float) -> float:
     """`ρ_l = Λ·T_l/(n_q·n_c)`."""
-    return traffic.rate_rps * movement.link_s / (queues * channels(of))
+    return rate_rps * movement.link_s / (queues * channels(of))
 
 
 def link_wait(of: Parameters, movement: Movement, load: float) -> Wait:
@@ -147,9 +148,3 @@ def link_wait(of: Parameters, movement: Movement, load: float) -> Wait:
 def visible_s(of: Parameters, transfer: Transfer, prefill_s: float) -> float:
     """`T - min(φ·Y, S)` (s): overlap hides at most the prefill that it overlaps."""
     return transfer.seconds - min(of.overlap * transfer.payload_s, prefill_s)
-
-
-def strata_mean(traffic: Traffic, bucket: str, values: tuple[float, ...]) -> float:
-    """Mean over the strata of a bucket, weighted by their requests."""
-    own = [(s.requests, value) for s, value in zip(traffic.strata, values, strict=True) if bucket in (s.bucket, "all")]
-    return math.fsum(count * value for count, value in own) / sum(count for count, _ in own)

@@ -1,26 +1,29 @@
 """The receipt as a JSON value (docs/formats.md, Receipt)."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from pipelines import __version__, arithmetic
-from pipelines.arithmetic import service
 from pipelines.frames.canonical import digest
 from pipelines.frames.digits import RESULT_DIGITS, round_results
-from pipelines.frames.evaluation import LANES
 from pipelines.frames.inputs import BOUNDS, inputs_json
-from pipelines.gates.decision import standing
+from pipelines.frames.workload import ALL
 from pipelines.gates.rules import applicable, part_weights, preferred_keys
 from pipelines.receipts.cache import kv_section, transfer_section
 from pipelines.receipts.headlines import NOTHING_PASSES
-from pipelines.receipts.matrix_csv import COLUMNS_OF_BOUND, matrix_csv
+from pipelines.receipts.matrix_csv import matrix_csv
 from pipelines.receipts.plan import PlanFrames
-from pipelines.receipts.reliance import rests_on, unobserved_share
-from pipelines.topologies.constants import bound_constants, workload_moments
-from pipelines.topologies.declared import PART_KINDS, TOPOLOGIES
-from pipelines.topologies.transfers import prefill_symbols
+from pipelines.receipts.changes import changes_section, search_section
+from pipelines.planning.reliance import rests_on, unobserved_share
+from pipelines.receipts.scenarios import scenarios_section
+from pipelines.topologies.constants import MIXED
+from pipelines.topologies.declared import PART_KINDS, TOPOLOGIES, TopologyPath
+from pipelines.topologies.paths.path import whole_prompts
+from pipelines.topologies.question import Question, Workload
+from pipelines.topologies.requests import Computed
 
 STATEMENT = (
     "Deterministic arithmetic over declared inputs. Inputs are observed or supplied, results are derived, latencies are modeled means: "
@@ -35,6 +38,9 @@ UNMEASURED = (
 )
 
 Json = dict[str, Any]
+
+_WHOLE = TOPOLOGIES["aggregated"].paths[0]
+"""The path on which every prompt is prefilled whole, on a mixed worker."""
 
 
 def build_receipt(plan: PlanFrames) -> tuple[Json, bytes]:
@@ -53,9 +59,11 @@ def build_receipt(plan: PlanFrames) -> tuple[Json, bytes]:
         "transfer": transfer_section(plan),
         "topologies": _topologies(plan),
         "rules": _rules(plan),
-        "scenarios": _scenarios(plan),
+        "scenarios": scenarios_section(plan),
         "decision": _decision(plan),
         "rejected": _rejected(plan),
+        "search": search_section(plan),
+        "changes": changes_section(plan),
     }
     columns, rows, data, sha256 = matrix_csv(body)
     body["matrix"] = {"rows": rows, "columns": columns, "sha256": sha256}
@@ -92,16 +100,17 @@ def _workload(plan: PlanFrames) -> Json:
 
 def _service(plan: PlanFrames) -> list[Json]:
     """E[S] and E[S²] of whole prompts, per bound and bucket."""
-    rows = []
+    workload, rows = Workload(plan.buckets, plan.strata), []
     for bound in BOUNDS:
-        d, r_p, q = prefill_symbols(plan.table, bound)
-        for bucket in plan.buckets.iter_rows(named=True):
-            u1, u2, z1, z2, uz = (
-                workload_moments(bucket, plan.table, bound)[symbol] for symbol in ("u1", "u2", "z1", "z2", "uz")
-            )
-            mean = service.prefill_s(u1, z1, d=d, r_p=r_p, q=q)
-            second = service.prefill_second_moment(u1, u2, z1, z2, uz, d=d, r_p=r_p, q=q)
-            rows.append((bound, bucket["bucket"], mean, second))
+        question = Question(plan.table, workload, bound)
+        work = question.work(_WHOLE, None)
+        alone = [work.requests.only(place) for place in range(len(work.requests.buckets))]
+        labels = [ALL, *(bucket.label for bucket in work.requests.buckets)]
+        for label, requests in zip(labels, [work.requests, *alone], strict=True):
+            known = question.constants
+            own = replace(work, requests=requests, computed=Computed.of(requests, known.alpha, known.beta))
+            prompts = whole_prompts(own, known.prefill[MIXED])
+            rows.append((bound, label, float(prompts.mean), float(prompts.second)))
     columns = ("bound", "bucket", "prefill_mean_s", "prefill_m2_s2")
     return round_results(pl.DataFrame(rows, schema=list(columns), orient="row")).to_dicts()
 
@@ -112,11 +121,20 @@ def _topologies(plan: PlanFrames) -> list[Json]:
     return [
         {
             "topology": topology.name,
+            "paths": [
+                {"prompts": path.prompts, "kind": path.kind, "first_token": _first_token(plan, path)}
+                for path in topology.paths
+            ],
             "parts": {kind: list(getattr(topology, kind)) for kind in PART_KINDS},
             "operating_parts": topology.operating_parts(weights),
         }
         for topology in declared
     ]
+
+
+def _first_token(plan: PlanFrames, path: TopologyPath) -> str:
+    """The phase that emits the first token on ``path``."""
+    return plan.table.word("service.first_token_source") if path.kind == "separated" else "prefill"
 
 
 def _rules(plan: PlanFrames) -> Json:
@@ -134,67 +152,6 @@ def _rules(plan: PlanFrames) -> Json:
         )
     decision = {"prefer": preferred_keys(plan.preference), "operating_part_weights": part_weights(plan.preference)}
     return {"gates": gates, "decision": decision}
-
-
-def _scenarios(plan: PlanFrames) -> list[Json]:
-    lanes = _lanes_by_scenario(plan)
-    ceilings = {row["bound"]: row for row in bound_constants(plan.table, plan.buckets).iter_rows(named=True)}
-    verdicts: dict[str, list[Json]] = {}
-    for row in plan.verdicts.iter_rows(named=True):
-        kept = {name: row[name] for name in ("gate", "bound", "figure", "limit", "margin", "verdict")}
-        verdicts.setdefault(row["scenario"], []).append(kept)
-    passing = dict(standing(plan.matrix, plan.verdicts).select("scenario", "passes").iter_rows())
-    rows = list(plan.matrix.iter_rows(named=True))
-    scenarios = []
-    for nominal, conservative in zip(rows[::2], rows[1::2], strict=True):
-        name = nominal["scenario"]
-        knobs = (
-            "scenario",
-            "topology",
-            "workers_mixed",
-            "workers_prefill",
-            "workers_decode",
-            "chunk_tokens",
-            "gpus",
-            "operating_parts",
-        )
-        bounds = {row["bound"]: _bound(row, ceilings[row["bound"]], lanes) for row in (nominal, conservative)}
-        scenarios.append(
-            {knob: nominal[knob] for knob in knobs}
-            | {"bounds": bounds, "verdicts": verdicts.get(name, []), "passes": passing[name]}
-        )
-    return scenarios
-
-
-def _lanes_by_scenario(plan: PlanFrames) -> dict[tuple[str, str], list[Json]]:
-    shown: dict[tuple[str, str], list[Json]] = {}
-    columns = ("bucket", *LANES, "ttft_s", "tpot_s", "e2e_s")
-    for evaluation in plan.evaluations:
-        evaluated = evaluation.filter(pl.col("status") == "evaluated").select("scenario", "bound", *columns)
-        for row in round_results(evaluated).iter_rows(named=True):
-            shown.setdefault((row.pop("scenario"), row.pop("bound")), []).append(row)
-    return shown
-
-
-def _bound(row: Json, ceilings: Json, lanes: dict[tuple[str, str], list[Json]]) -> Json:
-    refusal = {name: row[f"refusal_{name}"] for name in ("kind", "resource", "figure", "limit")}
-    loads = [
-        {"resource": load.resource, "utilization": row[f"load_{load.resource}"], "ceiling": ceilings[load.ceiling]}
-        for load in TOPOLOGIES[row["topology"]].loads
-        if row[f"load_{load.resource}"] is not None
-    ]
-    figures = [name for name in COLUMNS_OF_BOUND if name != "status" and not name.startswith("refusal_")]
-    return {
-        "rate_rps": row["rate_rps"],
-        "status": row["status"],
-        "refusal": refusal if row["status"] == "refused" else None,
-        "label": "modeled",
-        "provenance": "derived",
-        "loads": loads,
-        "ttft_worst_bucket": row["ttft_worst_bucket"],
-        "tpot_worst_bucket": row["tpot_worst_bucket"],
-        "lanes": lanes.get((row["scenario"], row["bound"]), []),
-    } | {name: row[name] for name in figures}
 
 
 def _decision(plan: PlanFrames) -> Json:

@@ -9,20 +9,23 @@ from pipelines.frames.digits import significant
 from pipelines.frames.inputs import BOUNDS, Bound, InputTable
 from pipelines.receipts.plan import PlanFrames
 from pipelines.topologies.budget import transfer_budget
-from pipelines.topologies.constants import bound_constants
-from pipelines.topologies.evaluator import scenario_setting
-from pipelines.topologies.memory import kv_memory_bytes, served_cache, served_shape
-from pipelines.topologies.phases import with_decode_demand
+from pipelines.topologies.constants import DECODE, MIXED
+from pipelines.topologies.declared import TOPOLOGIES
+from pipelines.topologies.memory import LAYOUT_INPUT, kv_memory_bytes, served_cache, served_shape
+from pipelines.topologies.paths.path import Decoding, decoding
+from pipelines.topologies.question import Question, Workload
 from pipelines.topologies.transfers import (
     BANDWIDTH_INPUT,
     CURVE_INPUT,
     HANDOVER_INPUT,
     LINKS_INPUT,
     OVERHEAD_INPUTS,
-    transfers,
 )
 
 Json = dict[str, Any]
+
+_SEPARATED = TOPOLOGIES["disaggregated"].paths[0]
+"""The path on which all requests are moved."""
 
 
 def kv_section(plan: PlanFrames) -> Json:
@@ -53,7 +56,7 @@ def kv_section(plan: PlanFrames) -> Json:
 
 
 def _kept(inputs: InputTable, bound: Bound) -> Json:
-    cache, memory = served_cache(inputs, bound), kv_memory_bytes(inputs, bound)
+    cache, memory = served_cache(inputs, inputs.number(LAYOUT_INPUT, bound)), float(kv_memory_bytes(inputs, bound))
     return {
         "layout_factor": inputs.number("model.layout_factor", bound),
         "growth_bytes_per_token": significant(cache.growth),
@@ -68,33 +71,35 @@ def _kept(inputs: InputTable, bound: Bound) -> Json:
 
 
 def _batch_caps(plan: PlanFrames) -> list[Json]:
-    """Tokens and bytes of a mean decoding sequence, and how many of them a worker decodes at once."""
-    inputs = plan.table
-    setting, constants = scenario_setting(inputs), bound_constants(inputs, plan.buckets)
-    rows = []
-    for topology in inputs.words("topologies.compared"):
-        first_token = setting.first_token if topology == "disaggregated" else "prefill"
-        frame = with_decode_demand(constants, setting, first_token, pl.lit(1))
-        for row in frame.iter_rows(named=True):
-            figures = {name: significant(row[f"sequence_{name}"]) for name in ("tokens", "bytes")}
+    """Tokens and bytes of a mean decoding sequence, and how many of them a worker decodes at once, where one path serves all."""
+    workload, rows = Workload(plan.buckets, plan.strata), []
+    declared = [TOPOLOGIES[name] for name in plan.table.words("topologies.compared")]
+    for topology in declared:
+        if topology.routes:
+            continue
+        pool = DECODE if topology.separates else MIXED
+        for bound in BOUNDS:
+            question = Question(plan.table, workload, bound)
+            emits = not topology.separates or question.constants.first_token == "prefill"
+            own = decoding(question.work(topology.paths[0], None), pool, prefill_emits=emits)
             rows.append(
                 {
-                    "topology": topology,
-                    "bound": row["bound"],
-                    "sequence_tokens": figures["tokens"],
-                    "sequence_bytes": figures["bytes"],
-                    "sequences": significant(row["batch_cap"]),
-                    "resident_tokens": _resident_tokens(row),
+                    "topology": topology.name,
+                    "bound": bound,
+                    "sequence_tokens": significant(own.sequence_tokens),
+                    "sequence_bytes": significant(float(own.sequence_bytes)),
+                    "sequences": significant(float(own.cap)),
+                    "resident_tokens": _resident_tokens(own),
                 }
             )
     return rows
 
 
-def _resident_tokens(row: Json) -> float | None:
+def _resident_tokens(own: Decoding) -> float | None:
     """Tokens of the mean sequences that fit into the memory: B_M·R."""
-    if not row["sequence_tokens"]:
+    if not own.sequence_tokens:
         return None
-    return significant(row["kv_memory"] / row["sequence_bytes"] * row["sequence_tokens"])
+    return significant(float(own.kv_memory / own.sequence_bytes * own.sequence_tokens))
 
 
 def transfer_section(plan: PlanFrames) -> Json | None:
@@ -114,24 +119,27 @@ def transfer_section(plan: PlanFrames) -> Json | None:
 
 
 def _moved(plan: PlanFrames, bound: Bound) -> Json:
-    moved = transfers(plan.table, plan.buckets, plan.strata, bound)
+    moved = Question(plan.table, Workload(plan.buckets, plan.strata), bound).work(_SEPARATED, None).moved
+    assert moved is not None
     affine = moved.model.affine
     return {
-        "overhead_s": significant(affine.overhead_s) if affine else None,
-        "handover_s": significant(moved.model.handover_s),
-        "bandwidth_bytes_per_s": significant(affine.bandwidth) if affine else None,
+        "overhead_s": significant(float(affine.overhead_s)) if affine else None,
+        "handover_s": significant(float(moved.model.handover_s)),
+        "bandwidth_bytes_per_s": significant(float(affine.bandwidth)) if affine else None,
         "channels": moved.channels,
-        "bytes_mean": significant(moved.bytes_mean),
-        "bytes_max": significant(moved.longest.size_bytes),
+        "bytes_mean": significant(float(moved.bytes_mean)),
+        "bytes_max": significant(float(moved.longest.size_bytes)),
         "leaves_curve": moved.leaves_curve if moved.model.curve else None,
     }
 
 
-def _budget(plan: PlanFrames) -> Json:
+def _budget(plan: PlanFrames) -> Json | None:
     """That of the disaggregated scenario that the decision names."""
-    scenario = plan.decision.filter(pl.col("topology") == "disaggregated")["scenario"].item()
-    rows = plan.matrix.filter(pl.col("scenario") == scenario).to_dicts()
-    budget = transfer_budget(rows, plan.table, plan.buckets, plan.strata)
+    speaking = plan.decision.filter(pl.col("topology") == "disaggregated")
+    if speaking.is_empty():
+        return None
+    rows = plan.matrix.filter(pl.col("scenario") == speaking["scenario"].item()).to_dicts()
+    budget = transfer_budget(rows, plan.table, Workload(plan.buckets, plan.strata))
     for part in (*budget["rows"], *budget["staging"]):
         part.update({name: significant(value) for name, value in part.items() if isinstance(value, float)})
     return budget

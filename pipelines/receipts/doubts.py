@@ -7,7 +7,9 @@ import polars as pl
 from pipelines.declarations.cohort import DEFAULT_NOTE
 from pipelines.declarations.transfer_table import parse_curve
 from pipelines.frames.inputs import BOUNDS, Bound, InputTable
-from pipelines.topologies.transfers import BANDWIDTH_INPUT, CURVE_INPUT, LINKS_INPUT, Transfers, transfers
+from pipelines.topologies.declared import TOPOLOGIES
+from pipelines.topologies.question import Question, Workload
+from pipelines.topologies.transfers import BANDWIDTH_INPUT, CURVE_INPUT, LINKS_INPUT, Transfers
 
 RANKS_INPUT = "model.tensor_parallel"
 LINE_RATE_INPUT = "network.line_rate"
@@ -65,7 +67,11 @@ def _curve(inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame) -> I
         yield f"{CURVE_INPUT} has no upper times: its conservative bound is its nominal one"
     then = "overhead and bandwidth hold there" if inputs.has(BANDWIDTH_INPUT) else "its ends are continued there"
     for bound in BOUNDS:
-        yield from _outside(transfers(inputs, buckets, strata, bound), bound, then)
+        moved = (
+            Question(inputs, Workload(buckets, strata), bound).work(TOPOLOGIES["disaggregated"].paths[0], None).moved
+        )
+        if moved is not None:
+            yield from _outside(moved, bound, then)
 
 
 def _outside(moved: Transfers, bound: Bound, then: str) -> Iterator[str]:
@@ -74,9 +80,11 @@ def _outside(moved: Transfers, bound: Bound, then: str) -> Iterator[str]:
     if curve is None or not moved.leaves_curve:
         return
     smallest, largest = curve.points[0][0], curve.points[-1][0]
-    total = sum(stratum.requests for stratum in moved.strata)
-    below = sum(stratum.requests for stratum in moved.strata if stratum.moved.size_bytes < smallest) / total
-    above = sum(stratum.requests for stratum in moved.strata if stratum.moved.size_bytes > largest) / total
+    shares = moved.requests.strata.share
+    below, above = (
+        float(shares[outside].sum())
+        for outside in (moved.moved.size_bytes < smallest, moved.moved.size_bytes > largest)
+    )
     parts = [
         f"about {share:.3g} % of transfers are {side}"
         for share, side in ((100 * below, "smaller"), (100 * above, "larger"))

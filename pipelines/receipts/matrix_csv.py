@@ -7,6 +7,7 @@ from typing import Any
 
 from pipelines.frames.canonical import canonical_bytes
 from pipelines.frames.inputs import BOUNDS
+from pipelines.topologies.scenarios import CHUNKS_INPUT, ROUTED_CHUNKS_INPUT
 
 COLUMNS_OF_BOUND = (
     "status",
@@ -26,6 +27,8 @@ COLUMNS_OF_BOUND = (
     "decode_batch",
     "transfer_worst_s",
     "transfer_envelope_share",
+    "cost_per_million_tokens",
+    "screening",
 )
 
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -37,7 +40,9 @@ _INPUT_COLUMNS = {
     "tpot_objective_s": "objectives.tpot",
 }
 _DERIVED_KNOBS = ("workers_mixed", "workers_prefill", "workers_decode")
-_CHUNKS = "topologies.chunked.chunk_tokens"
+_KNOBS = {"aggregated": "", "chunked": CHUNKS_INPUT, "disaggregated": "", "routed": ROUTED_CHUNKS_INPUT}
+"""Where the chunk budget of a topology is declared."""
+_THRESHOLDS = "topologies.routed.threshold_tokens"
 _RATE = "requests.rate"
 
 Json = dict[str, Any]
@@ -85,17 +90,20 @@ def _row(body: Json, inputs: dict[str, Json], scenario: Json) -> dict[str, Cell]
     """Column -> value and provenance, in column order."""
     row: dict[str, Cell] = {}
     for column, path in _INPUT_COLUMNS.items():
-        used = path in inputs and (path != "network.effective_bandwidth" or scenario["topology"] == "disaggregated")
+        used = path in inputs and (path != "network.effective_bandwidth" or scenario["workers_decode"] is not None)
         row[column] = (inputs[path]["value"], inputs[path]["provenance"]) if used else (None, "")
     rate_from = inputs[_RATE]["provenance"] if _RATE in inputs else "derived"
     row["rate_rps"] = (scenario["bounds"]["nominal"]["rate_rps"], rate_from)
+    row["threshold_tokens"] = (scenario["threshold_tokens"], inputs.get(_THRESHOLDS, {}).get("provenance", ""))
     row |= {name: (scenario[name], "derived") for name in _DERIVED_KNOBS}
-    row["chunk_tokens"] = (scenario["chunk_tokens"], inputs[_CHUNKS]["provenance"] if _CHUNKS in inputs else "")
+    budgets = _KNOBS.get(scenario["topology"], "")
+    row["chunk_tokens"] = (scenario["chunk_tokens"], inputs.get(budgets, {}).get("provenance", ""))
     row |= {name: (scenario[name], "derived") for name in ("gpus", "operating_parts")}
     for bound in BOUNDS:
         shown = scenario["bounds"][bound]
         refusal = {f"refusal_{name}": value for name, value in (shown["refusal"] or {}).items()}
-        row |= {f"{name}_{bound}": ((shown | refusal).get(name), "derived") for name in COLUMNS_OF_BOUND}
+        figures = shown | refusal | {"screening": " ".join(shown["screening"]) or None}
+        row |= {f"{name}_{bound}": (figures.get(name), "derived") for name in COLUMNS_OF_BOUND}
     verdicts = {verdict["gate"]: verdict["verdict"] for verdict in scenario["verdicts"]}
     applying = [gate["id"] for gate in body["rules"]["gates"] if gate["applies"]]
     row |= {f"gate_{name}": (verdicts.get(name), "derived") for name in applying}

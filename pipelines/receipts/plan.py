@@ -22,6 +22,11 @@ class PlanFrames:
     preference: pl.DataFrame  # Preference
     verdicts: pl.DataFrame  # Verdicts
     decision: pl.DataFrame  # Decision
+    searched: int  # scenarios of the cohort, of which those of the matrix are kept
+    speaking: pl.DataFrame  # Speaking
+    sensitivity: pl.DataFrame  # SensitivityRows
+    break_even: pl.DataFrame  # BreakEvenRows
+    workers_less: pl.DataFrame  # WorkerLessRows
 
     @property
     def table(self) -> InputTable:

@@ -2,19 +2,23 @@
 
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from math import inf, nextafter, sqrt
 from typing import Any, TypeVar
 
-import polars as pl
+import numpy as np
 
-from pipelines.arithmetic import queues, service
+from pipelines.arithmetic import queues
+from pipelines.arithmetic.prefill import PrefillTimes
 from pipelines.frames.inputs import BOUNDS, Bound, InputTable
-from pipelines.topologies import disaggregated
-from pipelines.topologies.evaluator import base_constants, scenario_setting
-from pipelines.topologies.transfers import Transfers, links_of_transfer, prefill_symbols, transfers
+from pipelines.topologies.constants import PREFILL
+from pipelines.topologies.declared import TOPOLOGIES
+from pipelines.topologies.paths.path import Sizes
+from pipelines.topologies.paths.separated import Handover, handover, link_queues
+from pipelines.topologies.question import Question, Workload
+from pipelines.topologies.transfers import Transfers, links_of_transfer
 
 ENVELOPE = "objectives.ttft_growth"
 RESERVE = "objectives.transfer_reserve"
@@ -28,6 +32,34 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
+class _OfBucket:
+    """The transfers of one bucket: mean descriptors and bytes, prefill execution and movement in seconds."""
+
+    place: int
+    descriptors: float
+    bytes_mean: float
+    execution_s: float
+    movement_s: float
+
+    @classmethod
+    def of(cls, moved: Transfers, place: int) -> "_OfBucket":
+        """Those of the bucket at ``place``."""
+        strata = moved.requests.strata
+        own = strata.bucket == place
+
+        def mean(values: Any) -> float:
+            return float((values * strata.within)[own].sum())
+
+        return cls(
+            place,
+            mean(moved.moved.descriptors),
+            mean(moved.moved.size_bytes),
+            mean(moved.execution_s),
+            mean(moved.movements_s),
+        )
+
+
+@dataclass(frozen=True)
 class _Limit:
     """What one scenario may use under one bound, in ``seconds``.
 
@@ -37,18 +69,19 @@ class _Limit:
     inputs: InputTable
     bound: Bound
     moved: Transfers
+    prefill: PrefillTimes
     seconds: float
     wait_s: float
     rate: float
     link_queues: float
     link_ceiling: float
 
-    def bytes_at(self, own: Transfers) -> float | None:
+    def bytes_at(self, own: _OfBucket) -> float | None:
         """Largest bytes of one transfer of a bucket that still fit."""
 
         def fits(size: float) -> bool:
             taken, payload = self.moved.model.of_bytes(size, own.descriptors)
-            return self.wait_s + taken - min(self.moved.overlap * payload, own.execution_s) <= self.seconds
+            return bool(self.wait_s + taken - min(self.moved.overlap * payload, own.execution_s) <= self.seconds)
 
         return _last(fits, [0.0, *self._range_ends(), LARGEST_BYTES], _between)
 
@@ -60,7 +93,7 @@ class _Limit:
         first, last = curve.points[0][0], curve.points[-1][0]
         return [nextafter(first, 0.0), first, last, nextafter(last, inf)]
 
-    def bandwidth_at(self, bucket: str) -> float | None:
+    def bandwidth_at(self, own: _OfBucket) -> float | None:
         """Smallest effective bandwidth of one link (bytes/s) at which a bucket's transfers fit, waits included."""
         if self.moved.model.affine is None or self.moved.model.curve is not None:
             return None
@@ -72,7 +105,7 @@ class _Limit:
             if load >= min(self.link_ceiling, 1.0):
                 return True
             wait = queues.shared_queue_wait(1.0, moved.link_scv, load, float(moved.channels), moved.link_s).mean_s
-            return wait + moved.of_bucket(bucket).movement_s > self.seconds
+            return bool(wait + _OfBucket.of(moved, own.place).movement_s > self.seconds)
 
         if exceeds(HIGHEST_BANDWIDTH) or not exceeds(LOWEST_BANDWIDTH):
             return None
@@ -81,13 +114,11 @@ class _Limit:
     @cached_property
     def largest_prompt(self) -> int | None:
         """A length of an uncached prompt that fits while one token more does not; 0 where none fits, None where any does."""
-        d, r_p, q = prefill_symbols(self.inputs, self.bound)
 
         def fits(tokens: int) -> bool:
             moved = self.moved.model.of_prompt(tokens)
-            alone = service.prefill_s(float(tokens), float(tokens) ** 2, d=d, r_p=r_p, q=q)
-            assert isinstance(alone, float)
-            return self.wait_s + moved.seconds - min(self.moved.overlap * moved.payload_s, alone) <= self.seconds
+            alone = self.prefill.piece_s(float(tokens))
+            return bool(self.wait_s + moved.seconds - min(self.moved.overlap * moved.payload_s, alone) <= self.seconds)
 
         longest = _last(fits, self._prompt_edges(), _whole_between)
         return 0 if longest is None and not fits(LONGEST_PROMPT) else longest
@@ -102,9 +133,9 @@ class _Limit:
             found |= {tokens for tokens in (least - 1, least) if 1 <= tokens <= LONGEST_PROMPT}
         return sorted(found)
 
-    def row(self, bucket: str, envelope_s: float) -> Json:
-        """What a bucket uses of the envelope and of its limit, and what would use all of that."""
-        own = self.moved.of_bucket(bucket)
+    def row(self, place: int, envelope_s: float) -> Json:
+        """What the bucket at ``place`` uses of the envelope and of its limit, and what would use all of that."""
+        own, bucket = _OfBucket.of(self.moved, place), self.moved.requests.buckets[place].label
         used = self.wait_s + own.movement_s
         return {
             "bound": self.bound,
@@ -115,7 +146,7 @@ class _Limit:
             "limit_share": used / self.seconds,
             "bytes_mean": own.bytes_mean,
             "bytes_at_limit": self.bytes_at(own),
-            "bandwidth_at_limit_bytes_per_s": self.bandwidth_at(bucket),
+            "bandwidth_at_limit_bytes_per_s": self.bandwidth_at(own),
             "largest_prompt_tokens": self.largest_prompt,
         }
 
@@ -161,49 +192,52 @@ def _whole_between(low: int, high: int) -> int | None:
     return (low + high) // 2 if high - low > 1 else None
 
 
-def transfer_budget(rows: list[Json], inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame) -> Json:
-    """The budget of one scenario; ``rows`` are its two rows of the scenario matrix, unrounded figures in the result.
+def transfer_budget(rows: list[Json], inputs: InputTable, workload: Workload) -> Json:
+    """The budget of one disaggregated scenario; ``rows`` are its two rows of the scenario matrix, unrounded figures in the result.
 
     A bound that refuses the scenario has neither rows nor staging.
     """
-    moved = {bound: transfers(inputs, buckets, strata, bound) for bound in BOUNDS}
-    setting = scenario_setting(inputs)
     evaluated = {row["bound"]: row for row in rows if row["status"] == "evaluated"}
-    own = pl.DataFrame([{name: rows[0][name] for name in ("workers_prefill", "workers_decode")}])
-    base = own.join(base_constants(inputs, buckets, moved), how="cross", maintain_order="left_right")
-    rates = pl.DataFrame([{"bound": row["bound"], "rate": row["rate_rps"]} for row in rows])
-    base = base.drop("rate").join(rates, on="bound", how="left", maintain_order="left")
-    sequences, held = disaggregated.in_transfer(setting)
-    frame = disaggregated.evaluate(base, setting).frame.select(
-        "bound",
-        "transfer_wait_s",
-        "rate",
-        "u_l",
-        link_queues=disaggregated.LINK_QUEUES[setting.link_sharing].cast(pl.Float64),
-        in_flight_sequences=sequences,
-        free_sequences=pl.col("batch_cap") - pl.col("decode_batch"),
-        in_flight_bytes=held,
-        free_bytes=pl.col("kv_memory") - disaggregated.decoding_bytes(setting),
-    )
     envelope_s = inputs.number(ENVELOPE)
     reserve = inputs.number(RESERVE) if inputs.has(RESERVE) else None
     found: Json = {"rows": [], "staging": []}
-    named = buckets["bucket"].to_list()[1:]
-    for row in frame.iter_rows(named=True):
-        bound = row["bound"]
+    for bound in BOUNDS:
         if bound not in evaluated:
             continue
+        over, sizes = _handover(evaluated[bound], Question(inputs, workload, bound))
+        known = over.work.constants
         limit = _Limit(
             inputs,
             bound,
-            moved[bound],
+            over.moved,
+            known.prefill[PREFILL],
             envelope_s if reserve is None or bound == "conservative" else envelope_s * reserve,
-            row["transfer_wait_s"],
-            row["rate"],
-            row["link_queues"],
-            row["u_l"],
+            _one(over.link.mean_s),
+            evaluated[bound]["rate_rps"],
+            _one(link_queues(known.link_sharing, sizes)),
+            _one(known.link_ceiling),
         )
-        found["rows"] += [limit.row(bucket, envelope_s) for bucket in named]
-        staging = ("in_flight_sequences", "free_sequences", "in_flight_bytes", "free_bytes")
-        found["staging"].append({"bound": bound} | {name: row[name] for name in staging})
+        found["rows"] += [limit.row(place, envelope_s) for place in range(len(over.moved.requests.buckets))]
+        found["staging"].append({"bound": bound} | _staging(over))
     return {"scenario": rows[0]["scenario"], "envelope_s": envelope_s, "reserve": reserve} | found
+
+
+def _handover(row: Json, question: Question) -> tuple[Handover, Sizes]:
+    """What is on its way in one scenario at its exported rate, and its sizes."""
+    sizes = Sizes(prefill=np.array([float(row["workers_prefill"])]), decode=np.array([float(row["workers_decode"])]))
+    work = question.work(TOPOLOGIES["disaggregated"].paths[0], None)
+    return handover(replace(work, rate=row["rate_rps"]), sizes), sizes
+
+
+def _staging(over: Handover) -> Json:
+    return {
+        "in_flight_sequences": _one(over.in_flight),
+        "free_sequences": _one(over.own.cap - over.batch),
+        "in_flight_bytes": _one(over.in_flight_bytes),
+        "free_bytes": _one(over.own.kv_memory - over.decoding_bytes),
+    }
+
+
+def _one(value: Any) -> float:
+    """The only entry of an array of one row."""
+    return float(np.asarray(value).ravel()[0])

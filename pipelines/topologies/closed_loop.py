@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from decimal import ROUND_DOWN, Context
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
+from pipelines.arithmetic.numbers import Bools, Floats
 from pipelines.frames.digits import WORKLOAD_DIGITS, significant
 
 LOWEST_RPS = 1e-9
@@ -36,31 +36,30 @@ _GAP = 2.0**-50
 
 _BATCH_ROWS = 4096
 
-Respond = Callable[[pl.DataFrame], pl.DataFrame]
-"""From rows with a ``rate``, in the same order, whether each is ``refused`` at it and its mean ``e2e_s``."""
-
-_Floats = NDArray[np.float64]
-_Bools = NDArray[np.bool_]
+Respond = Callable[[NDArray[np.int64], Floats], tuple[Bools, Floats]]
+"""From rows by their place and a rate (requests/s) for each, whether it is refused at that rate and its mean E2E in seconds."""
 
 
-def solved_rates(base: pl.DataFrame, respond: Respond) -> pl.Series:
-    """The rate Λ in requests/s of every row of ``base``, whose ``concurrency`` is K; 12 significant digits.
+def solved_rates(concurrency: Floats, respond: Respond) -> Floats:
+    """The rate Λ in requests/s of every row, each with its ``concurrency`` (K); 12 significant digits.
 
     It is the largest at which the row is not refused and Λ·E[E2E] ≤ K. Where refusals begin before K is reached, it is the
     rate just beyond, at which the row is refused.
     """
-    batches = [_Loop(batch, respond).solved() for batch in base.iter_slices(_BATCH_ROWS)]
-    return pl.Series("rate", np.concatenate(batches), dtype=pl.Float64)
+    places = np.arange(len(concurrency))
+    batches = [places[begin : begin + _BATCH_ROWS] for begin in range(0, len(places), _BATCH_ROWS)]
+    return np.concatenate([_Loop(batch, concurrency[batch], respond).solved() for batch in batches])
 
 
 @dataclass(frozen=True)
 class _Loop:
-    """Some scenarios under their bounds; matrices of rates hold one row for each."""
+    """Some rows by their ``places``; matrices of rates hold one row for each."""
 
-    base: pl.DataFrame
+    places: NDArray[np.int64]
+    concurrency: Floats
     respond: Respond
 
-    def solved(self) -> _Floats:
+    def solved(self) -> Floats:
         """Λ of each row."""
         low, high = self._bracket()
         never = low == high
@@ -68,37 +67,31 @@ class _Loop:
             low, high = self._narrowed(low, high)
         return np.where(never, LOWEST_RPS, self._settled(low))
 
-    @property
-    def _concurrency(self) -> _Floats:
-        return self.base["concurrency"].to_numpy()
-
-    def _at(self, rates: _Floats) -> tuple[_Bools, _Floats]:
+    def _at(self, rates: Floats) -> tuple[Bools, Floats]:
         """Whether each row is refused at each of its rates, and its mean E2E in seconds."""
-        rows = np.repeat(np.arange(self.base.height), rates.shape[1])
-        found = self.respond(self.base[rows].with_columns(rate=pl.Series(rates.ravel())))
-        refused, e2e_s = found["refused"].to_numpy(), found["e2e_s"].to_numpy()
+        refused, e2e_s = self.respond(np.repeat(self.places, rates.shape[1]), rates.ravel())
         return refused.reshape(rates.shape), e2e_s.reshape(rates.shape)
 
-    def _sustains(self, rates: _Floats) -> _Bools:
+    def _sustains(self, rates: Floats) -> Bools:
         """Whether both conditions hold: not refused, and Λ·E[E2E] ≤ K."""
         refused, e2e_s = self._at(rates)
-        return ~refused & (rates * e2e_s <= self._concurrency[:, None])
+        return ~refused & (rates * e2e_s <= self.concurrency[:, None])
 
-    def _bracket(self) -> tuple[_Floats, _Floats]:
+    def _bracket(self) -> tuple[Floats, Floats]:
         """A rate that each row sustains, and one that it does not or the highest there is.
 
         Requests are never faster than in an idle system, so that K over their time there is out of reach. Both are the lowest
         rate where that is refused.
         """
-        refused, _ = self._at(np.full((self.base.height, 1), LOWEST_RPS))
-        _, e2e_s = self._at(np.full((self.base.height, 1), IDLE_RPS))
+        refused, _ = self._at(np.full((len(self.places), 1), LOWEST_RPS))
+        _, e2e_s = self._at(np.full((len(self.places), 1), IDLE_RPS))
         with np.errstate(divide="ignore"):  # requests that take no time come at the highest rate
-            idle = self._concurrency / e2e_s[:, 0]
+            idle = self.concurrency / e2e_s[:, 0]
         low, high = np.minimum(LOWEST_RPS, _SURELY * idle), np.minimum(HIGHEST_RPS, 1.001 * idle)
         never = refused[:, 0]
         return np.where(never, LOWEST_RPS, low), np.where(never, LOWEST_RPS, high)
 
-    def _narrowed(self, low: _Floats, high: _Floats) -> tuple[_Floats, _Floats]:
+    def _narrowed(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """The section of each interval between the largest rate that is sustained and the next."""
         edges = low[:, None] + (high - low)[:, None] * np.arange(_SECTIONS + 1) / _SECTIONS
         edges[:, -1] = high
@@ -107,26 +100,26 @@ class _Loop:
         rows = np.arange(len(low))
         return edges[rows, last], edges[rows, np.minimum(last + 1, _SECTIONS)]
 
-    def _settled(self, limit: _Floats) -> _Floats:
+    def _settled(self, limit: Floats) -> Floats:
         """The exported rates for the largest ones that are sustained."""
         rates = np.stack([_rounded(limit), _rounded_down(limit), _rounded(limit * (1 + BEYOND))], axis=1)
         refused, e2e_s = self._at(rates)
         present = rates * e2e_s
         nearest, below, beyond = 0, 1, 2
-        holds = ~refused[:, nearest] & (present[:, nearest] <= self._concurrency)
+        holds = ~refused[:, nearest] & (present[:, nearest] <= self.concurrency)
         chosen = np.where(holds, nearest, below)
         rows = np.arange(len(limit))
-        falls_short = present[rows, chosen] < self._concurrency * (1 - SLACK)
+        falls_short = present[rows, chosen] < self.concurrency * (1 - SLACK)
         chosen = np.where(refused[:, beyond] & falls_short, beyond, chosen)
         return rates[rows, chosen]
 
 
-def _rounded(rates: _Floats) -> _Floats:
+def _rounded(rates: Floats) -> Floats:
     """``rates`` to the digits of a workload figure."""
     return np.array([significant(rate, WORKLOAD_DIGITS) for rate in rates])
 
 
-def _rounded_down(rates: _Floats) -> _Floats:
+def _rounded_down(rates: Floats) -> Floats:
     """``rates`` to the same digits, but never above."""
     context = Context(prec=WORKLOAD_DIGITS, rounding=ROUND_DOWN)
     return np.array([float(context.create_decimal_from_float(float(rate))) for rate in rates])

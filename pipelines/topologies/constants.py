@@ -1,51 +1,65 @@
-"""The constants of one cohort under each bound, as columns named by the symbols of docs/arithmetic.md."""
+"""The constants of one cohort under one bound: declared symbols of docs/arithmetic.md, by pool."""
 
-from typing import Any
+from dataclasses import dataclass
 
-import polars as pl
+import numpy as np
 
-from pipelines.frames.inputs import BOUNDS, Bound, InputTable
-from pipelines.frames.workload import ALL
-from pipelines.topologies.memory import memory_constants
+from pipelines.arithmetic.curves import Curve
+from pipelines.arithmetic.numbers import Number
+from pipelines.arithmetic.prefill import PrefillTimes
+from pipelines.declarations.service_curve import parse_points
+from pipelines.frames.inputs import Bound, InputTable
+from pipelines.topologies.memory import Memory, kv_memory_bytes, memory_of
 
 RATE_INPUT = "requests.rate"
 CONCURRENCY_INPUT = "requests.concurrency"
 ARRIVAL_SCV_INPUT = "requests.arrival_scv"
 HIT_RATIO_INPUT = "service.prefill.prefix_hit_ratio"
+PENALTY_INPUT = "service.mixed_step_penalty"
+LINK_CEILING = "network.utilization_ceiling"
+PRICE_INPUT = "inventory.gpu_hour_price"
 
-_SYMBOLS = {
-    "a": "service.admission",
-    "d": "service.prefill.overhead",
-    "r_p": "service.prefill.tokens_per_second",
-    "q": "service.prefill.seconds_per_token_squared",
-    "u_p": "service.prefill.utilization_ceiling",
-    "t0": "service.decode.step_overhead",
-    "r_d": "service.decode.tokens_per_second",
-    "gamma": "service.decode.seconds_per_context_token",
-    "slots": "service.decode.max_sequences",
-    "u_d": "service.decode.utilization_ceiling",
-    "ttft_objective": "objectives.ttft",
-    "tpot_objective": "objectives.tpot",
-}
-_LINK_CEILING = "network.utilization_ceiling"
-_WORKLOAD_SYMBOLS = {
-    "p1": "prompt_tokens_mean",
-    "p2": "prompt_tokens_m2",
-    "p_max": "prompt_tokens_max",
-    "u1": "uncached_tokens_mean",
-    "u2": "uncached_tokens_m2",
-    "u_max": "uncached_tokens_max",
-    "z1": "attention_mean",
-    "z2": "attention_m2",
-    "z_max": "attention_max",
-    "uz": "uncached_attention_mean",
-    "pu": "prompt_uncached_mean",
-    "pz": "prompt_attention_mean",
-    "o1": "output_tokens_mean",
-    "o2": "output_tokens_m2",
-    "po": "prompt_output_mean",
-    "m": "multi_token_share",
-}
+MIXED, PREFILL, DECODE = "mixed", "prefill", "decode"
+POOLS = (MIXED, PREFILL, DECODE)
+
+_TIMED = ("tokens_per_second", "overhead", "step_overhead")
+"""What a measured curve stands in place of."""
+
+
+@dataclass(frozen=True)
+class DecodeTimes:
+    """One worker's decode: step overhead t0 (s), saturated rate r_d (tokens/s) or a ``curve`` of both, γ (s/token), slots B_0, ceiling u_d."""
+
+    t0: Number
+    r_d: Number
+    curve: Curve | None
+    gamma: Number
+    slots: Number
+    ceiling: Number
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Every declared number of one bound, each one number or one per evaluated row.
+
+    Admission ``a`` (s), hit factors α and β, ``ca2``, mixed-step penalty ψ; prefill and decode of a mixed worker and of the
+    separate pools, their ceilings, and the KV memory of each pool's worker (bytes).
+    """
+
+    dispatch: str
+    discipline: str
+    first_token: str
+    a: Number
+    penalty: Number
+    alpha: Number
+    beta: Number
+    prefill: dict[str, PrefillTimes]
+    prefill_ceiling: dict[str, Number]
+    decode: dict[str, DecodeTimes]
+    memory: Memory
+    kv_memory: dict[str, Number]
+    link_ceiling: Number
+    link_sharing: str
 
 
 def declared_rate_rps(inputs: InputTable, bound: Bound = "nominal") -> float | None:
@@ -53,50 +67,158 @@ def declared_rate_rps(inputs: InputTable, bound: Bound = "nominal") -> float | N
     return inputs.number(RATE_INPUT, bound) if inputs.has(RATE_INPUT) else None
 
 
-def miss_factors(inputs: InputTable, bound: Bound) -> tuple[float, float]:
+def miss_factors(inputs: InputTable, bound: Bound) -> tuple[Number, Number]:
     """α = 1 - η and β = 1 - η²: what a declared hit ratio leaves of uncached tokens and of attention; both 1 where none is."""
     eta = inputs.number(HIT_RATIO_INPUT, bound) if inputs.has(HIT_RATIO_INPUT) else 0.0
     return 1 - eta, 1 - eta * eta
 
 
-def workload_moments(bucket: dict[str, Any], inputs: InputTable, bound: Bound) -> dict[str, float]:
-    """The moments of one row of :class:`pipelines.frames.workload.Buckets` by symbol, scaled by a declared hit ratio.
+def gpus_per_worker(inputs: InputTable) -> dict[str, int]:
+    """GPUs of one worker of each pool."""
+    whole = int(inputs.number("inventory.gpus_per_worker"))
+    own = {pool: f"separated.{pool}.gpus_per_worker" for pool in (PREFILL, DECODE)}
+    return {MIXED: whole} | {
+        pool: int(inputs.number(path)) if inputs.has(path) else whole for pool, path in own.items()
+    }
 
-    Units are powers of tokens. The largest u and z stay: the longest prompt may miss entirely.
+
+def _path(inputs: InputTable, pool: str, phase: str, name: str) -> str | None:
+    """Where a worker of ``pool`` has the input ``name`` of ``phase``: its own section, else the service's; None where nowhere.
+
+    A curve of its own stands for the rate and overhead that it would inherit, and the other way round.
     """
+    own = f"separated.{pool}.{name}"
+    if pool != MIXED:
+        if inputs.has(own):
+            return own
+        instead = _TIMED if name == "curve" else ("curve",) if name in _TIMED else ()
+        if any(inputs.has(f"separated.{pool}.{other}") for other in instead):
+            return None
+    common = f"service.{phase}.{name}"
+    return common if inputs.has(common) else None
+
+
+def pool_number(inputs: InputTable, bound: Bound, pool: str, phase: str, name: str, default: float = 0.0) -> Number:
+    """The input ``name`` of ``phase`` for a worker of ``pool``; ``default`` where a curve stands in its place."""
+    path = _path(inputs, pool, phase, name)
+    return inputs.number(path, bound) if path is not None else default
+
+
+def _curve(inputs: InputTable, bound: Bound, pool: str, phase: str) -> Curve | None:
+    path = _path(inputs, pool, phase, "curve")
+    return declared_curve(inputs.word(path), bound) if path is not None else None
+
+
+def declared_curve(text: str, bound: Bound) -> Curve:
+    """The curve of an input's text under ``bound``: under the conservative one, upper times where a point has them."""
+    upper = bound == "conservative"
+    points = parse_points(text)
+    return Curve(tuple((float(b), float(high if upper and high is not None else tau)) for b, tau, high in points))
+
+
+def prefill_times(inputs: InputTable, bound: Bound, pool: str = MIXED) -> PrefillTimes:
+    """Prefill of one worker of ``pool``."""
+    number = lambda name, default=0.0: pool_number(inputs, bound, pool, PREFILL, name, default)  # noqa: E731
+    return PrefillTimes(
+        d=number("overhead"),
+        r_p=number("tokens_per_second", 1.0),
+        q=number("seconds_per_token_squared"),
+        curve=_curve(inputs, bound, pool, PREFILL),
+    )
+
+
+def decode_times(inputs: InputTable, bound: Bound, pool: str = MIXED) -> DecodeTimes:
+    """Decode of one worker of ``pool``."""
+    number = lambda name, default=0.0: pool_number(inputs, bound, pool, DECODE, name, default)  # noqa: E731
+    return DecodeTimes(
+        t0=number("step_overhead"),
+        r_d=number("tokens_per_second", 1.0),
+        curve=_curve(inputs, bound, pool, DECODE),
+        gamma=number("seconds_per_context_token"),
+        slots=number("max_sequences"),
+        ceiling=number("utilization_ceiling"),
+    )
+
+
+def _kv_memory(inputs: InputTable, bound: Bound) -> dict[str, Number]:
+    common = kv_memory_bytes(inputs, bound)
+    own = {pool: f"separated.{pool}.kv_memory_per_worker" for pool in (PREFILL, DECODE)}
+    return {MIXED: common} | {
+        pool: inputs.number(path, bound) if inputs.has(path) else common for pool, path in own.items()
+    }
+
+
+def constants(inputs: InputTable, bound: Bound) -> Constants:
+    """Everything that an evaluation under ``bound`` reads, but for arrivals, transfers and objectives."""
     alpha, beta = miss_factors(inputs, bound)
-    moments = {symbol: float(bucket[column]) for symbol, column in _WORKLOAD_SYMBOLS.items()}
-    left = {"u1": alpha, "u2": alpha**2, "z1": beta, "z2": beta**2, "uz": alpha * beta, "pu": alpha, "pz": beta}
-    return moments | {symbol: factor * moments[symbol] for symbol, factor in left.items()}
+    sharing = "network.link_sharing"
+    return Constants(
+        dispatch=inputs.word("service.dispatch"),
+        discipline=inputs.word("service.prefill.discipline"),
+        first_token=inputs.word("service.first_token_source"),
+        a=inputs.number("service.admission", bound),
+        penalty=inputs.number(PENALTY_INPUT, bound) if inputs.has(PENALTY_INPUT) else 0.0,
+        alpha=alpha,
+        beta=beta,
+        prefill={pool: prefill_times(inputs, bound, pool) for pool in (MIXED, PREFILL)},
+        prefill_ceiling={
+            pool: pool_number(inputs, bound, pool, PREFILL, "utilization_ceiling") for pool in (MIXED, PREFILL)
+        },
+        decode={pool: decode_times(inputs, bound, pool) for pool in (MIXED, DECODE)},
+        memory=memory_of(inputs, bound),
+        kv_memory=_kv_memory(inputs, bound),
+        link_ceiling=inputs.number(LINK_CEILING, bound) if inputs.has(LINK_CEILING) else 1.0,
+        link_sharing=inputs.word(sharing) if inputs.has(sharing) else "shared",
+    )
 
 
-def _arrivals(bucket: dict[str, Any], inputs: InputTable, bound: Bound) -> dict[str, float | None]:
-    """Λ (requests/s; none in a closed loop), ca² and K (none unless closed) of all requests."""
+@dataclass(frozen=True)
+class Arrivals:
+    """Λ (requests/s; None in a closed loop), ca², and K (None unless closed) of all requests."""
+
+    rate: Number | None
+    ca2: Number
+    concurrency: Number | None
+
+
+def arrivals(inputs: InputTable, bound: Bound, trace_rate: float | None, trace_ca2: float | None) -> Arrivals:
+    """The declared arrivals, or else the trace's."""
     declared = inputs.has(ARRIVAL_SCV_INPUT)
-    ca2 = inputs.number(ARRIVAL_SCV_INPUT, bound) if declared else float(bucket["arrival_scv"])
-    concurrency = inputs.number(CONCURRENCY_INPUT, bound) if inputs.has(CONCURRENCY_INPUT) else None
-    rate = declared_rate_rps(inputs, bound) if declared else float(bucket["rate_rps"])
-    return {"rate": rate, "ca2": ca2, "concurrency": concurrency}
+    ca2 = inputs.number(ARRIVAL_SCV_INPUT, bound) if declared else float(trace_ca2 or 0.0)
+    if inputs.has(CONCURRENCY_INPUT):
+        return Arrivals(None, ca2, inputs.number(CONCURRENCY_INPUT, bound))
+    if inputs.has(RATE_INPUT):
+        return Arrivals(inputs.number(RATE_INPUT, bound), ca2, None)
+    assert trace_rate is not None
+    return Arrivals(trace_rate * inputs.factor(RATE_INPUT), ca2, None)
 
 
-def _constants(inputs: InputTable, bound: Bound) -> dict[str, float | str]:
-    row: dict[str, float | str] = {symbol: inputs.number(path, bound) for symbol, path in _SYMBOLS.items()}
-    row["u_m"] = min(inputs.number(_SYMBOLS["u_p"], bound), inputs.number(_SYMBOLS["u_d"], bound))
-    row["alpha"], row["beta"] = miss_factors(inputs, bound)
-    if inputs.has(_LINK_CEILING):
-        row["u_l"] = inputs.number(_LINK_CEILING, bound)
-    return row | memory_constants(inputs, bound) | {"bound": bound, "one": 1.0}
+@dataclass(frozen=True)
+class Objectives:
+    """Latency objectives of each bucket of a path in seconds, arrays (rows or one) x buckets; ``e2e`` is infinite where not declared."""
+
+    ttft: np.ndarray
+    tpot: np.ndarray
+    e2e: np.ndarray
 
 
-def bound_constants(inputs: InputTable, buckets: pl.DataFrame) -> pl.DataFrame:
-    """Two rows, nominal and conservative: declared symbols, KV memory, α, β, arrivals, and the moments of all requests (bucket ``all``).
+def bucket_objective_path(inputs: InputTable, upper: int | None, name: str) -> str:
+    """Where the objective ``name`` of a bucket is declared: the smallest edge at or above its upper one, else the common one."""
+    edges = sorted(
+        int(path.split(".")[2])
+        for path in inputs.rows
+        if path.startswith("objectives.buckets.") and path.endswith(f".{name}")
+    )
+    fitting = [edge for edge in edges if upper is not None and edge >= upper]
+    return f"objectives.buckets.{fitting[0]}.{name}" if fitting else f"objectives.{name}"
 
-    Arrivals are ``rate`` (Λ) and ``ca2``, declared or else the trace's, and ``concurrency`` (K). One of ``rate`` and
-    ``concurrency`` is null: in a closed loop, the rate is each scenario's own.
-    """
-    overall = buckets.filter(pl.col("bucket") == ALL).row(0, named=True)
-    rows = [
-        {**_constants(inputs, bound), **_arrivals(overall, inputs, bound), **workload_moments(overall, inputs, bound)}
-        for bound in BOUNDS
-    ]
-    return pl.DataFrame(rows).with_columns(pl.col("rate", "concurrency").cast(pl.Float64))
+
+def objectives(inputs: InputTable, bound: Bound, uppers: list[int | None]) -> Objectives:
+    """The objectives of buckets with the given upper edges."""
+
+    def of(name: str) -> np.ndarray:
+        paths = [bucket_objective_path(inputs, upper, name) for upper in uppers]
+        values = [inputs.number(path, bound) if inputs.has(path) else np.inf for path in paths]
+        return np.stack(np.broadcast_arrays(*[np.atleast_1d(value) for value in values]), axis=-1)
+
+    return Objectives(of("ttft"), of("tpot"), of("e2e"))

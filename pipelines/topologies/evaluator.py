@@ -1,52 +1,71 @@
 """Cohort x scenarios -> lanes: all scenarios of one topology, both bounds, every bucket, without a loop over scenarios."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
+from pipelines.arithmetic.numbers import Bools, Floats
 from pipelines.frames.digits import WORKLOAD_DIGITS, significant
 from pipelines.frames.evaluation import LANES, LOADS, Evaluation
-from pipelines.frames.inputs import BOUNDS, Bound, InputTable
-from pipelines.frames.workload import ALL
-from pipelines.topologies import aggregated, chunked, disaggregated
+from pipelines.frames.inputs import BOUNDS, InputTable
 from pipelines.topologies.closed_loop import solved_rates
-from pipelines.topologies.constants import CONCURRENCY_INPUT, bound_constants
-from pipelines.topologies.declared import TOPOLOGIES, Topology
-from pipelines.topologies.disaggregated import transfer_constants
-from pipelines.topologies.lanes import bucket_lanes, check_lanes_add_up, dominant_queue, mean_e2e_s
-from pipelines.topologies.memory import bounded_windows
-from pipelines.topologies.phases import Phases, Prompts, Setting, Span, Stratum
-from pipelines.topologies.transfers import Transfers, transfers
+from pipelines.topologies.constants import PRICE_INPUT
+from pipelines.topologies.declared import TOPOLOGIES
+from pipelines.topologies.figures import QUEUES, TO_FIRST_TOKEN, Figures, Latencies
+from pipelines.topologies.paths.path import Sizes
+from pipelines.topologies.question import Layout, Question, Workload, sizes_of
 
-_EVALUATORS = {
-    "aggregated": aggregated.evaluate,
-    "chunked": chunked.evaluate,
-    "disaggregated": disaggregated.evaluate,
-}
-_LATENCY_COLUMNS = ("decode_batch", "stall_s", "goodput", "dominant_queue", *LANES, "ttft_s", "tpot_s", "e2e_s")
+ADDITIVITY = 1e-9
+"""Relative difference at which a sum of lanes is called wrong: far above the error of adding eight doubles."""
+
+_SECONDS_PER_HOUR, _MILLION = 3600.0, 1e6
 
 
 @dataclass(frozen=True)
-class _Question:
-    """One topology on one workload, for whatever scenarios, bounds and rates a frame holds."""
+class Evaluated:
+    """Rows of one layout under one bound: their rates Λ (requests/s) and figures."""
 
-    topology: Topology
-    setting: Setting
-    buckets: list[dict[str, Any]]
-    spans: dict[str, Span]
+    rates: Floats
+    figures: Figures
 
-    def phases(self, base: pl.DataFrame) -> Phases:
-        """Waits, loads and pace of every row of ``base``."""
-        return _EVALUATORS[self.topology.name](base, self.setting)
 
-    def response(self, base: pl.DataFrame) -> pl.DataFrame:
-        """Whether each row of ``base`` is ``refused`` at its rate, and its mean ``e2e_s`` over all requests."""
-        phases = self.phases(base)
-        return _with_refusal(phases.frame, self.topology).select(
-            refused=pl.col("status") == "refused", e2e_s=mean_e2e_s(phases, self.buckets, self.spans)
-        )
+def figures_of(question: Question, layout: Layout, sizes: Sizes, rows: int, rates: Floats | None = None) -> Figures:
+    """The figures of ``rows`` rows of ``layout``, at ``rates`` where the cohort has none of its own."""
+    paths = question.paths(layout, sizes, rates)
+    return Figures(tuple(Latencies(path, question.objectives(path.requests)) for path in paths), rows)
+
+
+def evaluated(question: Question, layout: Layout, sizes: Sizes, rows: int) -> Evaluated:
+    """The same, in a closed loop at the rate that each row sustains."""
+    concurrency = question.arrivals.concurrency
+    if concurrency is None:
+        declared = question.arrivals.rate
+        assert declared is not None
+        return Evaluated(np.broadcast_to(np.asarray(declared), (rows,)), figures_of(question, layout, sizes, rows))
+
+    def respond(places: NDArray[np.int64], rates: Floats) -> tuple[Bools, Floats]:
+        figures = figures_of(question.at_rows(places), layout, sizes.at(places), len(places), rates)
+        return figures.judged.refused, mean_e2e_s(figures)
+
+    rates = solved_rates(np.broadcast_to(np.asarray(concurrency), (rows,)).copy(), respond)
+    return Evaluated(rates, figures_of(question, layout, sizes, rows, rates))
+
+
+def mean_e2e_s(figures: Figures) -> Floats:
+    """E[E2E] in seconds over all requests of the cohort."""
+    shares = np.concatenate([one.path.requests.shares for one in figures.paths])
+    mean: Floats = (figures.beside("e2e") * shares).sum(axis=1)
+    return mean
+
+
+def layouts(scenarios: pl.DataFrame) -> Iterator[tuple[Layout, pl.DataFrame]]:
+    """The scenarios of each layout, in the order of their first ones."""
+    keys = ["topology", "threshold_tokens", pl.col("chunk_tokens").is_not_null().alias("chunked")]
+    for (topology, threshold, chunked), own in scenarios.group_by(keys, maintain_order=True):
+        yield Layout(TOPOLOGIES[str(topology)], None if threshold is None else int(str(threshold)), bool(chunked)), own
 
 
 def evaluate(
@@ -65,23 +84,17 @@ def evaluate(
     own = scenarios.filter(pl.col("topology") == topology)
     if own.is_empty():
         return _nothing()
-    moved = {bound: transfers(inputs, buckets, strata, bound) for bound in BOUNDS if topology == "disaggregated"}
-    spans = _spans(buckets, strata, moved)
-    question = _Question(
-        TOPOLOGIES[topology],
-        scenario_setting(inputs, tuple(stratum for span in spans.values() for stratum in span.strata)),
-        buckets.filter(pl.col("bucket") != ALL).to_dicts(),
-        spans,
-    )
-    base = own.join(base_constants(inputs, buckets, moved), how="cross", maintain_order="left_right")
-    if inputs.has(CONCURRENCY_INPUT):
-        base = base.with_columns(solved_rates(base, question.response))
-    phases = question.phases(base)
-    judged = _with_pressure(_with_refusal(phases.frame, question.topology), question.topology)
-    shown = judged.with_columns(fingerprint=pl.lit(fingerprint), rate_rps=_exported_rates(base))
-    lanes = _lanes(shown, phases, question)
-    check_lanes_add_up(lanes, phases.first_token)
-    return Evaluation.validate(lanes.select(list(Evaluation.to_schema().columns)))
+    workload = Workload(buckets, strata)
+    frames = []
+    for bound in BOUNDS:
+        question = Question(inputs, workload, bound)
+        for layout, rows in layouts(own):
+            found = evaluated(question, layout, sizes_of(rows), rows.height)
+            frame = _frame(rows, question, found).with_columns(fingerprint=pl.lit(fingerprint))
+            check_lanes_add_up(frame, found.figures)
+            frames.append(frame)
+    stacked = pl.concat(frames).sort("place", pl.col("bound") == "conservative", maintain_order=True)
+    return Evaluation.validate(stacked.select(list(Evaluation.to_schema().columns)))
 
 
 def _nothing() -> pl.DataFrame:
@@ -90,105 +103,107 @@ def _nothing() -> pl.DataFrame:
     return Evaluation.validate(pl.DataFrame(schema=schema))
 
 
-def _exported_rates(base: pl.DataFrame) -> pl.Series:
+def _exported_rates(rates: Floats) -> pl.Series:
     """Λ of each row in requests/s, to the digits of a workload figure."""
-    return pl.Series([significant(rate, WORKLOAD_DIGITS) for rate in base["rate"]], dtype=pl.Float64)
+    known = {rate: significant(rate, WORKLOAD_DIGITS) for rate in set(rates.tolist())}
+    return pl.Series([known[rate] for rate in rates.tolist()], dtype=pl.Float64)
 
 
-def base_constants(inputs: InputTable, buckets: pl.DataFrame, moved: Mapping[Bound, Transfers]) -> pl.DataFrame:
-    """:func:`bound_constants`, with the transfers under each bound where there are any."""
-    constants = bound_constants(inputs, buckets)
-    if not moved:
-        return constants
-    return pl.concat(
-        [constants, pl.DataFrame([transfer_constants(moved[bound]) for bound in BOUNDS])], how="horizontal"
+def _frame(rows: pl.DataFrame, question: Question, found: Evaluated) -> pl.DataFrame:
+    """One row per scenario and bucket; refused rows without latencies."""
+    figures = found.figures
+    labels = [bucket.label for one in figures.paths for bucket in one.path.requests.buckets]
+    scenario = rows.with_columns(
+        bound=pl.lit(question.bound),
+        rate_rps=_exported_rates(found.rates),
+        **_refusals(figures, labels),
+        **_scenario_figures(rows, question, found),
     )
+    shown = ~np.repeat(figures.judged.refused, len(labels))
+
+    def of_buckets(values: Floats) -> pl.Series:
+        return _absent(np.broadcast_to(values, (figures.rows, len(labels))).ravel(), shown)
+
+    lanes = {lane: of_buckets(figures.lane(lane)) for lane in LANES}
+    sums = {f"{name}_s": of_buckets(figures.beside(name)) for name in ("ttft", "tpot", "e2e")}
+    every = np.repeat(np.arange(figures.rows), len(labels))
+    return scenario[every].with_columns(bucket=pl.Series(labels * figures.rows), **lanes, **sums)
 
 
-def scenario_setting(inputs: InputTable, strata: tuple[Stratum, ...] = ()) -> Setting:
-    """What is declared once for all scenarios and bounds. ``strata`` are read by chunked pools only."""
-    sharing = "network.link_sharing"
-    return Setting(
-        dispatch=inputs.word("service.dispatch"),
-        first_token=inputs.word("service.first_token_source"),
-        link_sharing=inputs.word(sharing) if inputs.has(sharing) else "shared",
-        windows=bounded_windows(inputs),
-        strata=strata,
-    )
+def _absent(values: Floats, shown: Bools) -> pl.Series:
+    """``values`` where they are ``shown`` and numbers, absent elsewhere."""
+    return pl.Series(np.where(shown, values, np.nan), dtype=pl.Float64).fill_nan(None)
 
 
-def _spans(buckets: pl.DataFrame, strata: pl.DataFrame, moved: Mapping[Bound, Transfers]) -> dict[str, Span]:
-    """The prompt buckets with their strata, in ascending order; a stratum's share is of the whole cohort."""
-    total = int(strata["requests"].sum())
-    movements = [[one.movement_s for one in moved[bound].strata] for bound in BOUNDS if bound in moved]
-    each = list(zip(*movements, strict=True)) if movements else [(0.0, 0.0)] * strata.height
-    parts: dict[str, list[Stratum]] = {}
-    for row, moved_s in zip(strata.iter_rows(named=True), each, strict=True):
-        parts.setdefault(row["bucket"], []).append(Stratum(row["requests"] / total, _prompts(row), moved_s))
-    named = buckets.filter(pl.col("bucket") != ALL).iter_rows(named=True)
-    return {row["bucket"]: Span(_prompts(row), tuple(parts[row["bucket"]])) for row in named}
+def _refusals(figures: Figures, labels: list[str]) -> dict[str, pl.Series]:
+    """Status, refusal, loads and pressure of every row; a load after the one that refuses is absent."""
+    judged = figures.judged
+    resources = [load.resource for load in judged.loads]
+    places = judged.refusing.tolist()
+    by_memory = [None if load.by_memory is None else load.by_memory.tolist() for load in judged.loads]
+
+    def kind(row: int, place: int) -> str | None:
+        if place < 0:
+            return None
+        memory = by_memory[place] if place < len(by_memory) else None
+        return "kv_memory" if memory is not None and memory[row] else judged.kind(place)
+
+    def resource(row: int, place: int) -> str | None:
+        if place < 0:
+            return None
+        return resources[place] if place < len(resources) else labels[judged.floor_bucket[row]]
+
+    loads = {f"load_{name}": pl.Series([None] * figures.rows, dtype=pl.Float64) for name in LOADS}
+    for place, name in enumerate(resources):
+        loads[f"load_{name}"] = pl.Series(judged.utilization[:, place], dtype=pl.Float64).fill_nan(None)
+    return loads | {
+        "status": pl.Series(["evaluated" if place < 0 else "refused" for place in places]),
+        "refusal_kind": pl.Series([kind(*at) for at in enumerate(places)], dtype=pl.String),
+        "refusal_resource": pl.Series([resource(*at) for at in enumerate(places)], dtype=pl.String),
+        "refusal_figure": pl.Series(judged.figure, dtype=pl.Float64).fill_nan(None),
+        "refusal_limit": pl.Series(judged.limit, dtype=pl.Float64).fill_nan(None),
+        "pressure": pl.Series(judged.pressure, dtype=pl.Float64),
+        "tightest": pl.Series([resources[place] for place in judged.tightest.tolist()]),
+        "headroom": pl.Series(1 - judged.pressure, dtype=pl.Float64),
+    }
 
 
-def _prompts(row: dict[str, Any]) -> Prompts:
-    return Prompts(row["prompt_tokens_mean"], row["uncached_tokens_mean"], row["attention_mean"])
+def _scenario_figures(rows: pl.DataFrame, question: Question, found: Evaluated) -> dict[str, pl.Series]:
+    """What a row has once, not per bucket; absent where it is refused."""
+    figures, shown = found.figures, ~found.figures.judged.refused
+    queues = [QUEUES[place] for place in figures.dominant_queue.tolist()]
+    return {
+        "decode_batch": _absent(figures.batch, shown),
+        "stall_s": _absent(figures.stall, shown),
+        "goodput": _absent(figures.goodput, shown),
+        "dominant_queue": pl.Series(
+            [name if is_shown else None for name, is_shown in zip(queues, shown, strict=True)], dtype=pl.String
+        ),
+        "cost_per_million_tokens": _absent(_cost(rows, question, found), shown),
+        "screening": pl.Series([""] * figures.rows),
+    }
 
 
-def _with_refusal(frame: pl.DataFrame, topology: Topology) -> pl.DataFrame:
-    """Add status and refusal; a load after the one that refuses is absent, and so is every load the topology does not have."""
-    kind, resource = pl.lit(None, pl.String), pl.lit(None, pl.String)
-    figure, limit = pl.lit(None, pl.Float64), pl.lit(None, pl.Float64)
-    refused, loads = pl.lit(False), []
-    for load in topology.loads:
-        value, ceiling = pl.col(f"load_{load.resource}"), pl.col(load.ceiling)
-        no_room = pl.col("room") < 1 if load.resource == "prefill_lane" else pl.lit(False)
-        full = no_room | (value >= ceiling).fill_null(False)
-        first = ~refused & full
-        by_memory = pl.col("batch_cap") < pl.col("slots") if load.resource == "slots" else pl.lit(False)
-        reason = pl.when(by_memory).then(pl.lit("kv_memory")).otherwise(pl.lit(load.refusal))
-        kind = pl.when(first).then(reason).otherwise(kind)
-        resource = pl.when(first).then(pl.lit(load.resource)).otherwise(resource)
-        starved_of = pl.col("room") if load.resource == "prefill_lane" else value
-        figure = pl.when(first & no_room).then(starved_of).when(first).then(value).otherwise(figure)
-        limit = pl.when(first & no_room).then(1.0).when(first).then(ceiling).otherwise(limit)
-        loads.append(pl.when(~refused).then(value).alias(value.meta.output_name()))
-        refused = refused | full  # `first` holds `refused` again: with it the expression doubles per load
-    owned = {load.resource for load in topology.loads}
-    absent = [pl.lit(None, pl.Float64).alias(f"load_{name}") for name in LOADS if name not in owned]
-    return frame.with_columns(
-        *loads,
-        *absent,
-        refusal_kind=kind,
-        refusal_resource=resource,
-        refusal_figure=figure,
-        refusal_limit=limit,
-        status=pl.when(refused).then(pl.lit("refused")).otherwise(pl.lit("evaluated")),
-    )
+def _cost(rows: pl.DataFrame, question: Question, found: Evaluated) -> Floats:
+    """Price of a million output tokens that met their objectives, absent (NaN) where no price is declared or none meets."""
+    if not question.inputs.has(PRICE_INPUT):
+        return np.full(rows.height, np.nan)
+    price = question.inputs.number(PRICE_INPUT, question.bound)
+    met = found.rates * found.figures.tokens_met
+    spent = rows["gpus"].to_numpy() * price / _SECONDS_PER_HOUR * _MILLION
+    return np.divide(spent, met, out=np.full(rows.height, np.nan), where=met > 0)
 
 
-def _with_pressure(frame: pl.DataFrame, topology: Topology) -> pl.DataFrame:
-    """Add pressure, tightest and headroom over the loads that are present."""
-    ratios = [pl.col(f"load_{load.resource}") / pl.col(load.ceiling) for load in topology.loads]
-    tightest = pl.lit(None, pl.String)
-    for load, ratio in reversed(list(zip(topology.loads, ratios, strict=True))):
-        tightest = pl.when(ratio == pl.col("pressure")).then(pl.lit(load.resource)).otherwise(tightest)
-    return frame.with_columns(pressure=pl.max_horizontal(ratios)).with_columns(
-        tightest=tightest, headroom=1 - pl.col("pressure")
-    )
-
-
-def _lanes(frame: pl.DataFrame, phases: Phases, question: _Question) -> pl.DataFrame:
-    """One row per scenario, bound and bucket, in that order; refused rows without latencies."""
-    frame = frame.with_columns(dominant_queue=dominant_queue())
-    per_bucket = [bucket_lanes(frame, phases, row, question.spans[row["bucket"]]) for row in question.buckets]
-    goodput = per_bucket[0]["met"]
-    for one in per_bucket[1:]:
-        goodput = goodput + one["met"]
-    shown = pl.when(pl.col("status") == "evaluated")
-    stacked = [
-        one.with_columns(goodput=goodput.clip(0.0, 1.0), bucket_place=pl.lit(i)) for i, one in enumerate(per_bucket)
-    ]
-    return (
-        pl.concat(stacked)
-        .with_columns(shown.then(pl.col(name)).alias(name) for name in _LATENCY_COLUMNS)
-        .sort("place", pl.col("bound") == "conservative", "bucket_place")
-    )
+def check_lanes_add_up(evaluation: pl.DataFrame, figures: Figures) -> None:
+    """ArithmeticError, naming the first scenario, unless TTFT and E2E of every row are the sums of its lanes."""
+    for one in figures.paths:
+        labels = [bucket.label for bucket in one.path.requests.buckets]
+        own = evaluation.filter((pl.col("status") == "evaluated") & pl.col("bucket").is_in(labels))
+        for total, lanes in (("ttft_s", TO_FIRST_TOKEN[one.path.first_token]), ("e2e_s", LANES)):
+            gap = (pl.sum_horizontal(lanes) - pl.col(total)).abs() > ADDITIVITY * pl.col(total).abs()
+            wrong = own.filter(gap | pl.col(total).is_null())
+            if not wrong.is_empty():
+                row = wrong.row(0, named=True)
+                raise ArithmeticError(
+                    f"{row['scenario']} ({row['bound']}, {row['bucket']}): lanes do not add up to {total}"
+                )

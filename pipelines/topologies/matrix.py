@@ -4,11 +4,15 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from pipelines.frames.digits import round_results
+from pipelines.frames.digits import RESULT_DIGITS, round_results, significant
 from pipelines.frames.evaluation import LANES, ScenarioColumns
 from pipelines.frames.inputs import InputTable
 from pipelines.frames.matrix import ScenarioMatrix
+from pipelines.topologies.constants import bucket_objective_path
 from pipelines.topologies.declared import TOPOLOGIES
+from pipelines.topologies.requests import edges_of
+
+LATENCIES = ("ttft", "tpot", "e2e")
 
 
 class MixedCohortsError(ValueError):
@@ -20,9 +24,35 @@ class MixedCohortsError(ValueError):
         super().__init__(f"scenarios of different cohorts cannot be compared: fingerprints {shown}")
 
 
-def _worst_bucket(figure: str) -> pl.Expr:
-    """The first bucket whose exported figure is the largest."""
-    return pl.col("bucket").filter(pl.col(figure) == pl.col(figure).max()).first()
+def _first(column: str, where_largest: str) -> pl.Expr:
+    """``column`` of the first bucket whose exported ``where_largest`` is the largest."""
+    return pl.col(column).filter(pl.col(where_largest) == pl.col(where_largest).max()).first()
+
+
+def bucket_objectives(inputs: InputTable, labels: list[str]) -> pl.DataFrame:
+    """The declared objectives of each bucket in seconds, one row per label; absent where none is declared."""
+
+    def of(label: str, name: str) -> float | None:
+        path = bucket_objective_path(inputs, edges_of(label)[1], name)
+        return inputs.number(path) if inputs.has(path) else None
+
+    columns = {f"{name}_objective_s": [of(label, name) for label in labels] for name in LATENCIES}
+    return pl.DataFrame({"bucket": labels} | columns, schema_overrides=dict.fromkeys(columns, pl.Float64))
+
+
+def _judged(lanes: pl.DataFrame, inputs: InputTable) -> pl.DataFrame:
+    """Add what each bucket's figures are judged against, and by how much: its objective where buckets have their own, else all alike."""
+    lanes = lanes.join(
+        bucket_objectives(inputs, lanes["bucket"].unique().to_list()), on="bucket", how="left", maintain_order="left"
+    )
+    by_bucket = any(path.startswith("objectives.buckets.") for path in inputs.rows)
+    measures = []
+    for name in LATENCIES:
+        against = pl.col(f"{name}_objective_s") if by_bucket else pl.lit(1.0)
+        ratio = lanes.select(pl.col(f"{name}_s") / against.fill_null(float("inf"))).to_series()
+        rounded = [None if value is None else significant(value, RESULT_DIGITS) for value in ratio]
+        measures.append(pl.Series(f"{name}_measure", rounded, dtype=pl.Float64))
+    return lanes.with_columns(measures)
 
 
 def scenario_matrix(evaluations: list[pl.DataFrame], inputs: InputTable, weights: Mapping[str, float]) -> pl.DataFrame:
@@ -35,20 +65,28 @@ def scenario_matrix(evaluations: list[pl.DataFrame], inputs: InputTable, weights
     if len(fingerprints) != 1:
         raise MixedCohortsError(fingerprints)
     growth = inputs.number("objectives.ttft_growth") if inputs.has("objectives.ttft_growth") else None
-    moved = pl.when(pl.col("topology") == "disaggregated").then(pl.col("transfer_wait_s") + pl.col("kv_movement_s"))
+    separating = [name for name, topology in TOPOLOGIES.items() if topology.separates]
+    moved = pl.when(pl.col("topology").is_in(separating)).then(pl.col("transfer_wait_s") + pl.col("kv_movement_s"))
     exported = round_results(
         lanes.with_columns(transfer_s=moved, transfer_share=moved / pl.lit(growth, pl.Float64)).drop(LANES)
     ).with_columns(lanes["refusal_limit", "rate_rps"])  # declared or solved, with digits of their own
+    exported = _judged(exported, inputs)
     parts = {name: topology.operating_parts(weights) for name, topology in TOPOLOGIES.items()}
+    judged = {}
+    for name in LATENCIES:
+        judged[f"{name}_judged_bucket"] = _first("bucket", f"{name}_measure")
+        judged[f"{name}_judged_s"] = _first(f"{name}_s", f"{name}_measure")
+        judged[f"{name}_objective_s"] = _first(f"{name}_objective_s", f"{name}_measure")
     matrix = exported.group_by("place", "bound", maintain_order=True).agg(
         *[pl.col(name).first() for name in ScenarioColumns.to_schema().columns if name not in ("place", "bound")],
         ttft_worst_s=pl.col("ttft_s").max(),
-        ttft_worst_bucket=_worst_bucket("ttft_s"),
+        ttft_worst_bucket=_first("bucket", "ttft_s"),
         tpot_worst_s=pl.col("tpot_s").max(),
-        tpot_worst_bucket=_worst_bucket("tpot_s"),
+        tpot_worst_bucket=_first("bucket", "tpot_s"),
         e2e_worst_s=pl.col("e2e_s").max(),
         transfer_worst_s=pl.col("transfer_s").max(),
         transfer_envelope_share=pl.col("transfer_share").max(),
+        **judged,
     )
     matrix = matrix.with_columns(operating_parts=pl.col("topology").replace_strict(parts, return_dtype=pl.Float64))
     matrix = matrix.sort("place", pl.col("bound") == "conservative")

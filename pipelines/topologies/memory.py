@@ -1,19 +1,20 @@
 """KV memory: the cache model of a cohort, what fits into a worker, and how many sequences that are (docs/arithmetic.md, section 2)."""
 
+from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
+import numpy as np
 
 from pipelines.arithmetic.kv import CacheModel, cache_model
+from pipelines.arithmetic.numbers import Number
 from pipelines.declarations.cache import CacheShape, cache_shape, plain_shape
 from pipelines.frames.inputs import Bound, InputTable
 
 SHAPE_INPUT = "model.cache"
 MEMORY_INPUT = "inventory.kv_memory_per_worker"
 TOKENS_INPUT = "inventory.kv_tokens_per_worker"
+LAYOUT_INPUT = "model.layout_factor"
 UNIFORM = "uniform"
-
-_WINDOW = "resident_window_{}"
 
 
 def served_shape(inputs: InputTable) -> CacheShape:
@@ -23,23 +24,24 @@ def served_shape(inputs: InputTable) -> CacheShape:
     return plain_shape(*(int(inputs.number(f"model.{name}")) for name in ("layers", "kv_heads", "head_dim")))
 
 
-def served_cache(inputs: InputTable, bound: Bound) -> CacheModel:
-    """The cache of the served model under ``bound``, over all ranks of a worker."""
+def served_cache(inputs: InputTable, layout_factor: float = 1.0) -> CacheModel:
+    """The cache of the served model over all ranks of a worker, its bytes times ``layout_factor``."""
     return cache_model(
         served_shape(inputs),
         inputs.word("model.kv_dtype"),
         tensor_parallel=int(inputs.number("model.tensor_parallel")),
-        layout_factor=inputs.number("model.layout_factor", bound),
+        layout_factor=layout_factor,
         block_tokens=int(inputs.number("model.block_tokens")),
     )
 
 
-def kv_memory_bytes(inputs: InputTable, bound: Bound) -> float:
+def kv_memory_bytes(inputs: InputTable, bound: Bound) -> Number:
     """M: bytes of KV cache that a worker has room for, as declared or derived from what is."""
     if inputs.has(MEMORY_INPUT):
         return inputs.number(MEMORY_INPUT, bound)
     if inputs.has(TOKENS_INPUT):
-        return served_cache(inputs, bound).allocated * inputs.number(TOKENS_INPUT, bound)
+        allocated = served_cache(inputs).allocated * inputs.number(LAYOUT_INPUT, bound)
+        return allocated * inputs.number(TOKENS_INPUT, bound)
     each, used, weights, activations = (
         inputs.number(f"inventory.{name}", bound)
         for name in ("gpu_memory", "memory_utilization", "weights_per_worker", "activations_per_worker")
@@ -47,35 +49,35 @@ def kv_memory_bytes(inputs: InputTable, bound: Bound) -> float:
     return inputs.number("inventory.gpus_per_worker") * each * used - weights - activations
 
 
-def bounded_windows(inputs: InputTable) -> tuple[int, ...]:
-    """Lengths in tokens of the windows that bound what a sequence holds; none where every layer gets the full length."""
-    if inputs.word("model.kv_allocation") == UNIFORM:
-        return ()
-    return tuple(window.tokens for window in served_cache(inputs, "nominal").windows)
+@dataclass(frozen=True)
+class Memory:
+    """What sequences hold: bytes per token of layers that grow, of each window that bounds others, and per sequence of a state.
 
-
-def memory_constants(inputs: InputTable, bound: Bound) -> dict[str, Any]:
-    """What :func:`resident_bytes` and the batch cap read, as columns."""
-    cache = served_cache(inputs, bound)
-    uniform = inputs.word("model.kv_allocation") == UNIFORM
-    windows = () if uniform else cache.windows
-    return {
-        "resident_growth": cache.allocated if uniform else cache.growth,
-        "resident_state": cache.state,
-        "block_rest": cache.block_rest,
-        "kv_memory": kv_memory_bytes(inputs, bound),
-    } | {_WINDOW.format(place): window.bytes_per_token for place, window in enumerate(windows)}
-
-
-def resident_bytes(token_seconds: pl.Expr, sequence_seconds: pl.Expr, windows: tuple[int, ...]) -> pl.Expr:
-    """Res(Θ, Ψ): byte-seconds of ``token_seconds`` in ``sequence_seconds``, or bytes of so many tokens in so many sequences.
-
-    ``windows`` are those of :func:`bounded_windows`; a layer with one holds at most its window of each sequence.
+    ``block_rest`` is the tokens that whole blocks take beyond those of a sequence, on average.
     """
-    tokens = token_seconds + pl.col("block_rest") * sequence_seconds
-    bounded = [
-        pl.col(_WINDOW.format(place)) * pl.min_horizontal(tokens, length * sequence_seconds)
-        for place, length in enumerate(windows)
-    ]
-    grown = pl.col("resident_growth") * tokens + pl.col("resident_state") * sequence_seconds
-    return pl.sum_horizontal([grown, *bounded]) if bounded else grown
+
+    growth: Number
+    windows: tuple[tuple[int, Number], ...]
+    state: Number
+    block_rest: float
+
+    def resident(self, tokens: Number, sequences: Number) -> Number:
+        """Res(Θ, Ψ): bytes of ``tokens`` in ``sequences``, or byte-seconds of token-seconds in sequence-seconds.
+
+        >>> float(
+        ...     Memory(2.0, ((100, 1.0),), 5.0, 0.5).resident(250.0, 2.0)
+        ... )  # 251 tokens with blocks, 200 of them in the window
+        712.0
+        """
+        filled = tokens + self.block_rest * sequences
+        bounded: Any = sum(each * np.minimum(filled, length * sequences) for length, each in self.windows)
+        return self.growth * filled + bounded + self.state * sequences
+
+
+def memory_of(inputs: InputTable, bound: Bound) -> Memory:
+    """The served model's under ``bound``; with uniform allocation every layer gets the full length."""
+    cache, factor = served_cache(inputs), inputs.number(LAYOUT_INPUT, bound)
+    if inputs.word("model.kv_allocation") == UNIFORM:
+        return Memory(cache.allocated * factor, (), cache.state * factor, cache.block_rest)
+    windows = tuple((window.tokens, window.bytes_per_token * factor) for window in cache.windows)
+    return Memory(cache.growth * factor, windows, cache.state * factor, cache.block_rest)

@@ -1,32 +1,75 @@
-"""The search space: every pool split and chunk budget that the inventory admits, one row per scenario."""
+"""The search space: every pool split, chunk budget and routing threshold that the inventory admits, one row per scenario."""
+
+from collections.abc import Sequence
 
 import polars as pl
 
 from pipelines.frames.inputs import InputTable
+from pipelines.topologies.constants import DECODE, MIXED, PREFILL, gpus_per_worker
 
-KNOBS = ("workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
+KNOBS = ("threshold_tokens", "workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
+CHUNKS_INPUT = "topologies.chunked.chunk_tokens"
+ROUTED_CHUNKS_INPUT = "topologies.routed.chunk_tokens"
 
 
-def scenario_frame(inputs: InputTable) -> pl.DataFrame:
-    """All scenarios of the cohort's compared topologies, in matrix order (docs/formats.md, Scenarios)."""
-    per_worker = int(inputs.number("inventory.gpus_per_worker"))
-    workers = int(inputs.number("inventory.gpus")) // per_worker
-    counts = pl.DataFrame({"n": range(1, workers + 1)}, schema={"n": pl.Int64})
-    chunks = [int(word) for word in inputs.words("topologies.chunked.chunk_tokens")]
+def _counts(name: str, most: int) -> pl.DataFrame:
+    return pl.DataFrame({name: range(1, most + 1)}, schema={name: pl.Int64})
+
+
+def _crossed(*frames: pl.DataFrame) -> pl.DataFrame:
+    found = frames[0]
+    for frame in frames[1:]:
+        found = found.join(frame, how="cross", maintain_order="left_right")
+    return found
+
+
+def scenario_frame(
+    inputs: InputTable, thresholds: Sequence[int] = (), topologies: Sequence[str] | None = None
+) -> pl.DataFrame:
+    """All scenarios of the cohort's compared topologies, or of ``topologies``, in matrix order (docs/formats.md, Scenarios).
+
+    ``thresholds`` are those that leave both paths requests.
+    """
+    gpus, each = int(inputs.number("inventory.gpus")), gpus_per_worker(inputs)
+    mixed, prefill, decode = (_counts(f"workers_{pool}", gpus // each[pool]) for pool in (MIXED, PREFILL, DECODE))
+    budgets = _budgets(inputs, CHUNKS_INPUT)
+    lanes = pl.concat(
+        [pl.DataFrame({"chunk_tokens": [None]}, schema=budgets.schema), _budgets(inputs, ROUTED_CHUNKS_INPUT)]
+    )
+    edges = pl.DataFrame({"threshold_tokens": list(thresholds)}, schema={"threshold_tokens": pl.Int64})
+    pools = "p{}/d{}"
     spaces = {
-        "aggregated": counts.select(workers_mixed="n", scenario=pl.format("aggregated/n{}", "n")),
-        "chunked": counts.join(
-            pl.DataFrame({"c": chunks}, schema={"c": pl.Int64}), how="cross", maintain_order="left_right"
-        ).select(workers_mixed="n", chunk_tokens="c", scenario=pl.format("chunked/n{}/c{}", "n", "c")),
-        "disaggregated": counts.join(counts, how="cross", maintain_order="left_right", suffix="_d")
-        .filter(pl.col("n") + pl.col("n_d") <= workers)
-        .select(workers_prefill="n", workers_decode="n_d", scenario=pl.format("disaggregated/p{}/d{}", "n", "n_d")),
+        "aggregated": mixed.with_columns(scenario=pl.format("aggregated/n{}", "workers_mixed")),
+        "chunked": _crossed(mixed, budgets).with_columns(
+            scenario=pl.format("chunked/n{}/c{}", "workers_mixed", "chunk_tokens")
+        ),
+        "disaggregated": _crossed(prefill, decode).with_columns(
+            scenario=pl.format(f"disaggregated/{pools}", "workers_prefill", "workers_decode")
+        ),
     }
-    frames = [spaces[name].with_columns(topology=pl.lit(name)) for name in inputs.words("topologies.compared")]
+    names = inputs.words("topologies.compared") if topologies is None else topologies
+    if "routed" in names:
+        spaces["routed"] = _crossed(edges, mixed, lanes, prefill, decode).with_columns(scenario=_routed_name())
+    used = pl.sum_horizontal([pl.col(f"workers_{pool}").fill_null(0) * count for pool, count in each.items()])
     knobs = pl.DataFrame(schema=dict.fromkeys(KNOBS, pl.Int64))
-    used = pl.sum_horizontal("workers_mixed", "workers_prefill", "workers_decode")
+    frames = [spaces[name].with_columns(topology=pl.lit(name)) for name in names]
     return (
         pl.concat([knobs, *frames], how="diagonal_relaxed")
+        .with_columns(gpus=used)
+        .filter(pl.col("gpus") <= gpus)
         .with_row_index("place")
-        .select("scenario", "topology", pl.col("place").cast(pl.Int64), *KNOBS, (used * per_worker).alias("gpus"))
+        .select("scenario", "topology", pl.col("place").cast(pl.Int64), *KNOBS, "gpus")
+    )
+
+
+def _budgets(inputs: InputTable, path: str) -> pl.DataFrame:
+    return pl.DataFrame({"chunk_tokens": [int(word) for word in inputs.words(path)]}, schema={"chunk_tokens": pl.Int64})
+
+
+def _routed_name() -> pl.Expr:
+    pools = ("workers_prefill", "workers_decode")
+    return (
+        pl.when(pl.col("chunk_tokens").is_null())
+        .then(pl.format("routed/t{}/n{}/p{}/d{}", "threshold_tokens", "workers_mixed", *pools))
+        .otherwise(pl.format("routed/t{}/n{}/c{}/p{}/d{}", "threshold_tokens", "workers_mixed", "chunk_tokens", *pools))
     )

@@ -1,17 +1,16 @@
-"""The transfers of a cohort under one bound: the model of one, and its moments over the strata (docs/arithmetic.md, section 3)."""
+"""The transfers of a path's requests under one bound: the model of one, and its moments over the strata (docs/arithmetic.md, section 3)."""
 
 from dataclasses import dataclass, replace
 from typing import Any
 
-import polars as pl
+import numpy as np
 
-from pipelines.arithmetic import service
-from pipelines.arithmetic.transfer import Affine, Curve, Moved, TransferModel
-from pipelines.declarations.transfer_table import parse_curve
+from pipelines.arithmetic.numbers import Floats, Number, column, where
+from pipelines.arithmetic.transfer import Affine, Moved, TransferModel
 from pipelines.frames.inputs import Bound, InputTable
-from pipelines.frames.workload import ALL
-from pipelines.topologies.constants import miss_factors
-from pipelines.topologies.memory import served_cache
+from pipelines.topologies.constants import Constants, declared_curve
+from pipelines.topologies.memory import LAYOUT_INPUT, served_cache
+from pipelines.topologies.requests import Computed, PathRequests
 
 LINKS_INPUT = "network.links"
 BANDWIDTH_INPUT = "network.effective_bandwidth"
@@ -21,108 +20,77 @@ OVERHEAD_INPUTS = ("network.registration", "network.synchronization", "network.r
 
 
 @dataclass(frozen=True)
-class StratumTransfer:
-    """The transfers of one stratum: its bucket and requests, E[p] and E[v] in tokens, Var(v) and Cov(p, v) in tokens²."""
-
-    bucket: str
-    requests: int
-    prompt_tokens: float
-    tokens: float
-    variance: float
-    covariance: float
-    moved: Moved
-    execution_s: float
-    hidden_s: float
-
-    @property
-    def movement_s(self) -> float:
-        """Seconds that are not hidden behind prefill."""
-        return self.moved.seconds - self.hidden_s
-
-    def moved_by(self, model: TransferModel, overlap: float) -> "StratumTransfer":
-        """The same prompts, moved by another ``model``."""
-        moved = model.of_mean(self.tokens)
-        return replace(self, moved=moved, hidden_s=min(overlap * moved.payload_s, self.execution_s))
-
-
-@dataclass(frozen=True)
 class Transfers:
-    """All transfers under one bound. ``overlap`` is φ; ``longest`` is the transfer of the longest prompt, in whole blocks."""
+    """All transfers of a path; ``moved`` has one entry per stratum (after rows, where inputs vary by row).
+
+    ``overlap`` is φ; ``longest`` is the transfer of the longest prompt, in whole blocks. ``tokens`` are E[v] of the strata,
+    ``variance`` and ``covariance`` Var(v) and Cov(p, v) in tokens², ``execution_s`` the prefill that a transfer may hide behind.
+    """
 
     model: TransferModel
-    strata: tuple[StratumTransfer, ...]
+    requests: PathRequests
+    tokens: Floats
+    variance: Floats
+    covariance: Floats
+    execution_s: Floats
+    moved: Moved
     longest: Moved
-    overlap: float
+    overlap: Number
     channels: int
 
     @property
-    def mean_s(self) -> float:
+    def mean_s(self) -> Number:
         """T̄ in seconds."""
-        return self._mean(lambda stratum: stratum.moved.seconds)
+        return self._mean(self.moved.seconds)
 
     @property
-    def token_seconds(self) -> float:
+    def token_seconds(self) -> Number:
         """E[p·T]."""
-        return self._mean(lambda one: one.prompt_tokens * one.moved.seconds + one.moved.slope * one.covariance)
+        return self._mean(self.requests.strata.p * self.moved.seconds + self.moved.slope * self.covariance)
 
     @property
-    def link_s(self) -> float:
+    def link_s(self) -> Number:
         """T_l: seconds for which a transfer keeps a link busy, on average. The router's hand-over does not."""
-        return self._mean(lambda stratum: stratum.moved.busy_s)
+        return self._mean(self.moved.busy_s)
 
     @property
-    def link_scv(self) -> float:
+    def link_scv(self) -> Number:
         """c_l², the squared coefficient of variation of that time: exact where T is straight within each stratum."""
-        if self.link_s <= 0:
-            return 0.0
-        second = self._mean(lambda one: one.moved.busy_s**2 + one.moved.slope**2 * one.variance)
-        return max(0.0, second / self.link_s**2 - 1)
+        busy = np.asarray(self.link_s)
+        second = self._mean(self.moved.busy_s**2 + self.moved.slope**2 * self.variance)
+        used = where(busy > 0, busy, 1.0)
+        return where(busy > 0, np.maximum(second / used**2 - 1, 0.0), 0.0)
 
     @property
-    def bytes_mean(self) -> float:
+    def bytes_mean(self) -> Number:
         """Mean bytes of a transfer."""
-        return self._mean(lambda stratum: stratum.moved.size_bytes)
+        return self._mean(self.moved.size_bytes)
 
     @property
     def leaves_curve(self) -> bool:
         """Whether any transfer is smaller or larger than what was measured."""
-        sizes = (*(stratum.moved.size_bytes for stratum in self.strata), self.longest.size_bytes)
-        return any(self.model.leaves_curve(size) for size in sizes)
+        return self.model.leaves_curve(self.moved.size_bytes) or self.model.leaves_curve(self.longest.size_bytes)
+
+    @property
+    def movements_s(self) -> Floats:
+        """T_s - H_s: KV movement of each stratum in seconds that is not hidden behind its prefill."""
+        hidden = np.minimum(column(self.overlap) * self.moved.payload_s, self.execution_s)
+        movement: Floats = np.atleast_1d(self.moved.seconds - hidden)
+        return movement
 
     def at_bandwidth(self, bandwidth: float) -> "Transfers":
         """The same with ``bandwidth`` in bytes/s for one transfer (w'); for a model without a curve."""
         assert self.model.affine is not None
         model = replace(self.model, affine=replace(self.model.affine, bandwidth=bandwidth))
-        strata = tuple(one.moved_by(model, self.overlap) for one in self.strata)
-        return replace(self, model=model, strata=strata)
+        return replace(self, model=model, moved=model.rows().of_mean(self.tokens))
 
-    def of_bucket(self, bucket: str) -> "Transfers":
-        """Those of one bucket."""
-        return replace(self, strata=tuple(one for one in self.strata if one.bucket == bucket))
-
-    @property
-    def movement_s(self) -> float:
-        """Mean KV movement in seconds that is not hidden behind prefill."""
-        return self._mean(lambda stratum: stratum.movement_s)
-
-    @property
-    def descriptors(self) -> float:
-        """Mean descriptors of a transfer."""
-        return self._mean(lambda stratum: stratum.moved.descriptors)
-
-    @property
-    def execution_s(self) -> float:
-        """Mean prefill execution in seconds."""
-        return self._mean(lambda stratum: stratum.execution_s)
-
-    def _mean(self, of: Any) -> float:
-        total = sum(stratum.requests for stratum in self.strata)
-        return float(sum(stratum.requests / total * of(stratum) for stratum in self.strata))
+    def _mean(self, values: Any) -> Number:
+        mean = self.requests.strata.mean(np.atleast_1d(values))
+        return mean if np.ndim(mean) else float(mean)
 
 
 def transfer_model(inputs: InputTable, bound: Bound) -> TransferModel:
     """The declared transfer under ``bound``."""
-    competing = inputs.number("network.competing_traffic", bound)
     affine = None
     if inputs.has(BANDWIDTH_INPUT):
         affine = Affine(
@@ -131,67 +99,41 @@ def transfer_model(inputs: InputTable, bound: Bound) -> TransferModel:
             bandwidth=links_of_transfer(inputs, bound) * inputs.number(BANDWIDTH_INPUT, bound),
         )
     return TransferModel(
-        cache=served_cache(inputs, bound),
+        cache=served_cache(inputs),
         affine=affine,
-        curve=_curve(inputs, bound),
+        curve=declared_curve(inputs.word(CURVE_INPUT), bound) if inputs.has(CURVE_INPUT) else None,
         handover_s=inputs.number(HANDOVER_INPUT, bound),
-        competing=competing,
+        competing=inputs.number("network.competing_traffic", bound),
         relayout=inputs.number("network.relayout_factor", bound),
         regions=inputs.number("network.regions_per_block", bound) if affine else 0.0,
+        layout=inputs.number(LAYOUT_INPUT, bound),
     )
 
 
-def links_of_transfer(inputs: InputTable, bound: Bound) -> float:
+def links_of_transfer(inputs: InputTable, bound: Bound) -> Number:
     """Links that one transfer uses, less the share that other traffic takes: n_s·(1 - χ)."""
     return inputs.number("network.links_per_transfer", bound) * (1 - inputs.number("network.competing_traffic", bound))
 
 
-def _curve(inputs: InputTable, bound: Bound) -> Curve | None:
-    if not inputs.has(CURVE_INPUT):
-        return None
-    points = parse_curve(inputs.word(CURVE_INPUT))
-    upper = bound == "conservative"
-    return Curve(tuple((float(b), float(high if upper and high is not None else tau)) for b, tau, high in points))
-
-
-def transfers(inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame, bound: Bound) -> Transfers:
-    """The transfers of all requests under ``bound``."""
-    model = transfer_model(inputs, bound)
-    alpha, beta = miss_factors(inputs, bound)
-    held = inputs.number("network.prefix_at_destination", bound)
-    overlap = inputs.number("network.overlap", bound)
-    d, r_p, q = prefill_symbols(inputs, bound)
-    found = []
-    for row in strata.iter_rows(named=True):
-        p, u = row["prompt_tokens_mean"], alpha * row["uncached_tokens_mean"]
-        pp = row["prompt_tokens_m2"] - p * p
-        pu = alpha * (row["prompt_uncached_mean"] - p * row["uncached_tokens_mean"])
-        uu = alpha * alpha * (row["uncached_tokens_m2"] - row["uncached_tokens_mean"] ** 2)
-        variance = (1 - held) ** 2 * pp + 2 * held * (1 - held) * pu + held * held * uu
-        tokens = (1 - held) * p + held * u
-        moved = model.of_mean(tokens)
-        execution = service.prefill_s(u, beta * row["attention_mean"], d=d, r_p=r_p, q=q)
-        assert isinstance(execution, float)
-        found.append(
-            StratumTransfer(
-                bucket=row["bucket"],
-                requests=row["requests"],
-                prompt_tokens=p,
-                tokens=tokens,
-                variance=max(0.0, variance),
-                covariance=(1 - held) * pp + held * pu,
-                moved=moved,
-                execution_s=execution,
-                hidden_s=min(overlap * moved.payload_s, execution),
-            )
-        )
-    longest = int(buckets.filter(pl.col("bucket") == ALL)["prompt_tokens_max"].item())
-    channels = int(inputs.number(LINKS_INPUT, bound) // inputs.number("network.links_per_transfer", bound))
-    return Transfers(model, tuple(found), model.of_prompt(longest), overlap, channels)
-
-
-def prefill_symbols(inputs: InputTable, bound: Bound) -> tuple[float, float, float]:
-    """Overhead d (s), rate r_p (tokens/s) and q (s/token²) of prefill."""
-    names = ("overhead", "tokens_per_second", "seconds_per_token_squared")
-    d, r_p, q = (inputs.number(f"service.prefill.{name}", bound) for name in names)
-    return d, r_p, q
+def transfers(
+    inputs: InputTable, bound: Bound, known: Constants, requests: PathRequests, computed: Computed
+) -> Transfers:
+    """The transfers of ``requests`` under ``bound``, whose prefill pool and hits are those of ``known`` and ``computed``."""
+    model, strata = transfer_model(inputs, bound), requests.strata
+    held = column(inputs.number("network.prefix_at_destination", bound))
+    spread, shared = strata.pp - strata.p**2, computed.covariance
+    tokens = np.atleast_1d((1 - held) * strata.p + held * computed.u)
+    own = column(known.alpha) ** 2 * (strata.uu - strata.u**2)
+    variance = (1 - held) ** 2 * spread + 2 * held * (1 - held) * shared + held * held * own
+    return Transfers(
+        model=model,
+        requests=requests,
+        tokens=tokens,
+        variance=np.maximum(variance, 0.0),
+        covariance=(1 - held) * spread + held * shared,
+        execution_s=np.atleast_1d(known.prefill["prefill"].rows().prompt_s(computed.u, computed.z, computed.uu)),
+        moved=model.rows().of_mean(tokens),
+        longest=model.of_prompt(int(requests.moments["p_max"])),
+        overlap=inputs.number("network.overlap", bound),
+        channels=int(inputs.number(LINKS_INPUT, bound) // inputs.number("network.links_per_transfer", bound)),
+    )

@@ -10,16 +10,22 @@ SHORTEST_EDGE = 2
 """An edge below would leave the first bucket without a prompt length."""
 
 
-def bucket_edges(requests: pl.DataFrame, declared: tuple[int, ...] | ChosenEdges) -> tuple[int, ...]:
-    """The inner edges of the prompt buckets of a :class:`~pipelines.frames.requests.Requests` frame, in tokens, ascending."""
-    if not isinstance(declared, ChosenEdges):
-        return declared
+def bucket_edges(
+    requests: pl.DataFrame, declared: tuple[int, ...] | ChosenEdges, forced: tuple[int, ...] = ()
+) -> tuple[int, ...]:
+    """The inner edges of the prompt buckets of a :class:`~pipelines.frames.requests.Requests` frame, in tokens, ascending.
+
+    ``forced`` are edges that there must be: thresholds, and those of objectives.
+    """
+    edges = _chosen(requests, declared) if isinstance(declared, ChosenEdges) else declared
+    return tuple(sorted({*edges, *forced}))
+
+
+def _chosen(requests: pl.DataFrame, how: ChosenEdges) -> list[int]:
     prompts = requests["prompt_tokens"]
-    chosen = (
-        _by_quantile(prompts, declared.buckets) if declared.by == "quantiles" else _by_log(prompts, declared.buckets)
-    )
+    chosen = _by_quantile(prompts, how.buckets) if how.by == "quantiles" else _by_log(prompts, how.buckets)
     # an edge at the shortest prompt would leave the bucket below it empty
-    return tuple(sorted({edge for edge in chosen if edge >= SHORTEST_EDGE and edge > int(prompts.min())}))  # type: ignore[arg-type]
+    return [edge for edge in chosen if edge >= SHORTEST_EDGE and edge > int(prompts.min())]  # type: ignore[arg-type]
 
 
 def empty_buckets(requests: pl.DataFrame, edges: tuple[int, ...]) -> list[str]:

@@ -83,7 +83,7 @@ def frozen_cohort(cohort: Cohort, found: CohortRequests, inputs: pl.DataFrame) -
     requests in another file, or keys in another order, give the same one.
     """
     requests = requests_sha256(found.requests)
-    edges = list(bucket_edges(found.requests, cohort.bucket_edges_tokens))
+    edges = list(bucket_edges(found.requests, cohort.bucket_edges_tokens, cohort.forced_edges_tokens))
     said = cohort.trace or cohort.classes
     assert said is not None
     warnings = [*found.warnings, *empty_buckets(found.requests, tuple(edges))]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from pipelines.declarations import Cohort, DeclarationProblems, Rules, bundled, load_cohort, load_rules
 
 GOOD = Path(__file__).parent / "good"
+TABLES = ("requests.csv", "prefill.csv", "decode.csv")
 COHORTS = [file.read_text(encoding="utf-8").splitlines() for file in sorted(GOOD.glob("*.yaml"))]
 RULES = "---\n".join(
     (bundled("rules") / f"{name}.yaml").read_text(encoding="utf-8") for name in ("latency", "decision")
@@ -94,8 +95,18 @@ def loaded_or_problems(file: Path) -> tuple[Cohort | Rules | None, list[str]]:
 @given(text=st.sampled_from(COHORTS).flatmap(mutated))
 @settings(max_examples=500)
 def test_mutated_cohorts(text: str, tmp_path: Path) -> None:
-    (tmp_path / "requests.csv").touch()
+    for table in TABLES:
+        (tmp_path / table).write_bytes((GOOD / table).read_bytes())
     only_problems(tmp_path, "cohort.yaml", text.encode("utf-8", "surrogatepass"))
+
+
+@given(text=mutated((GOOD / "decode.csv").read_text(encoding="utf-8").splitlines()))
+@settings(max_examples=200)
+def test_mutated_curves(text: str, tmp_path: Path) -> None:
+    for table in TABLES:
+        (tmp_path / table).write_bytes((GOOD / table).read_bytes())
+    (tmp_path / "decode.csv").write_bytes(text.encode("utf-8", "surrogatepass"))
+    only_problems(tmp_path, "cohort.yaml", (GOOD / "routed.yaml").read_bytes())
 
 
 @given(text=mutated(RULES.splitlines()))

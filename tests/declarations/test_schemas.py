@@ -13,13 +13,18 @@ from pipelines.declarations.bundled import bundled
 from pipelines.declarations.known_formats import TRACE_FORMATS
 from pipelines.declarations.quantities import OBJECTIVE_UNITS, QUANTITIES
 from pipelines.declarations.schema import validator
+from pipelines.declarations.service_curve import SERVICE_CURVES
 from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES, ColumnMap, RequestClass
 from pipelines.declarations.units import BANDWIDTHS, REQUEST_RATES, SIZES, TIMES
 from pipelines.frames.metrics import METRICS
 from pipelines.frames.requests import GROUP_FIELDS, MAX_TOKENS
 
 SCHEMAS = ("cohort.v1", "rules.v1")
-FILES = {"model.config": "model.cache", "network.transfer_curve.file": "network.transfer_curve"}
+FILES = {
+    "model.config": "model.cache",
+    "network.transfer_curve.file": "network.transfer_curve",
+    **{f"{curve}.file": curve for curve in SERVICE_CURVES},
+}
 """Files, by the input that is read from them."""
 
 
@@ -70,7 +75,7 @@ def test_the_cohort_schema_declares_the_registered_inputs_in_their_order() -> No
                 declared.append(below)
 
     walk(schema("cohort.v1")["properties"]["requests"]["properties"]["arrivals"], "requests.arrivals")
-    for part in ("model", "service", "inventory", "network", "objectives"):
+    for part in ("model", "service", "separated", "inventory", "network", "objectives"):
         walk(schema("cohort.v1")["properties"][part], part)
     assert set(FILES) <= set(declared)
     read = list(dict.fromkeys(FILES.get(place, place) for place in declared))

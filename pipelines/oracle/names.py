@@ -1,0 +1,60 @@
+"""Names that a receipt uses, as docs/formats.md lists them."""
+
+from __future__ import annotations
+
+TOPOLOGIES = ("aggregated", "chunked", "disaggregated", "routed")
+BOUNDS = ("nominal", "conservative")
+METRIC_UNITS = {
+    "ttft_worst": "s",
+    "tpot_worst": "s",
+    "e2e_worst": "s",
+    "stall": "s",
+    "transfer_worst": "s",
+    "goodput": "ratio",
+    "transfer_envelope_share": "ratio",
+    "pressure": "ratio",
+    "headroom": "ratio",
+    "gpus": "count",
+    "operating_parts": "count",
+}
+ARRIVAL_KINDS = ("open", "rate", "closed")
+FORMATS = (
+    "azure-llm",
+    "mooncake",
+    "burstgpt",
+    "qwen-bailian",
+    "vidur",
+    "ragpulse",
+    "servegen",
+    "splitwise-sim",
+    "llmservingsim",
+    "srt-slurm",
+    "vllm-results",
+    "sglang-results",
+    "aiperf-results",
+    "otel-genai",
+    "phaseledger",
+    "generic",
+    "classes",
+)
+STEPS = ("place_turns", "expand", "spread_ties", "window", "where", "prompt_tokens", "thin", "repeat", "scale_rate")
+"""What may be done to a log, in this order."""
+PART_KINDS = ("pools", "queues", "state_transfers", "failure_edges")
+PREFERENCES = ("operating_parts", "gpus", "margin")
+LANES = (
+    "admission",
+    "prefill_wait",
+    "prefill_execution",
+    "transfer_wait",
+    "kv_movement",
+    "decode_wait",
+    "first_decode_step",
+    "remaining_generation",
+)
+
+FRONTIERS = ("ttft", "tpot", "stall")
+"""Figures that have a frontier."""
+ALLOCATIONS = ("uniform", "by_kind")
+LINK_SHARING = ("shared", "per_prefill_worker", "per_decode_worker")
+NOT_DECLARED = "not declared: default"
+"""The note of a row whose value is the default."""
