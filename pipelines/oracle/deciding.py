@@ -8,17 +8,11 @@ from typing import Any
 
 from .findings import Ledger
 from .judging import Judged, passes
+from .names import TOPOLOGIES
 from .parameters import Inputs
+from .resting import rests_on
 
 RULES = "docs/formats.md, Decision"
-_NEVER_READ = ("service.prefill.discipline", "service.decode.discipline", "network.line_rate", "network.peak_bandwidth")
-
-_OBJECTIVES_OF_FIGURE = {
-    "goodput": ("objectives.ttft", "objectives.tpot"),
-    "transfer_envelope_share": ("objectives.ttft_growth",),
-}
-
-
 @dataclass(frozen=True)
 class Candidate:
     """A scenario with its verdicts and its place in the matrix."""
@@ -82,10 +76,15 @@ class Choice:
         """The scenarios whose inputs the decision rests on."""
         return (self.chosen,) if self.chosen else self.rejected
 
+    @property
+    def speaking(self) -> tuple[Candidate, ...]:
+        """The scenarios that stand for their topologies: chosen, or compared as rejected; in the order of topologies."""
+        both = (*((self.chosen,) if self.chosen else ()), *self.rejected)
+        return tuple(sorted(both, key=lambda candidate: TOPOLOGIES.index(candidate.topology)))
+
     def of_topology(self, topology: str) -> str | None:
-        """Return the scenario that stands for a topology: chosen, or compared as rejected."""
-        candidates = (self.chosen, *self.rejected)
-        return next((c.name for c in candidates if c is not None and c.topology == topology), None)
+        """Return the scenario that stands for a topology."""
+        return next((c.name for c in self.speaking if c.topology == topology), None)
 
 
 def decide(candidates: Sequence[Candidate], compared: Sequence[str], prefer: Sequence[str]) -> Choice:
@@ -110,7 +109,7 @@ def check_decision(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, c
     ledger.same("decision", "decision.scenario", found["scenario"], chosen.name if chosen else None, RULES)
     ledger.same("decision", "decision.topology", found["topology"], chosen.topology if chosen else None, RULES)
     _check_rejected(ledger, receipt["rejected"], choice)
-    _check_rests_on(ledger, found, rests_on(receipt, inputs, choice))
+    _check_rests_on(ledger, found, rests_on(receipt, inputs, [(c.topology, c.judged) for c in choice.resting]))
 
 
 def _check_rejected(ledger: Ledger, found: Sequence[Mapping[str, Any]], choice: Choice) -> None:
@@ -129,35 +128,7 @@ def _check_rejected(ledger: Ledger, found: Sequence[Mapping[str, Any]], choice: 
                 place = f"{where}.failing[{entry['gate']}]"
                 ledger.same("decision", f"{place}.verdict", entry["verdict"], judged.verdict, RULES)
                 ledger.same("decision", f"{place}.figure", entry["figure"], judged.figure, "the exported figure")
-                ledger.same("decision", f"{place}.limit", entry["limit"], judged.gate["limit"], "the gate's limit")
-
-
-def rests_on(receipt: Mapping[str, Any], inputs: Inputs, choice: Choice) -> list[tuple[str, str]]:
-    """Return path and provenance of every input that the decision rests on, in table order, then the trace."""
-    topologies = {candidate.topology for candidate in choice.resting}
-    objectives = {
-        path for candidate in choice.resting for entry in candidate.judged for path in objectives_read(entry.gate)
-    }
-    paths = [path for path in inputs.rows if path in objectives or any(reads(name, path) for name in topologies)]
-    entries = [(path, str(inputs.rows[path]["provenance"])) for path in paths]
-    return [*entries, ("requests.trace", str(receipt["workload"]["provenance"]))]
-
-
-def objectives_read(gate: Mapping[str, Any]) -> tuple[str, ...]:
-    """Paths of the objectives a gate reads: its limit's, and those of its figure."""
-    return (str(gate["limit_source"]), *_OBJECTIVES_OF_FIGURE.get(str(gate["metric"]), ()))
-
-
-def reads(topology: str, path: str) -> bool:
-    """Whether the evaluation of a topology reads an input."""
-    if path in _NEVER_READ or path.endswith(".peak_tokens_per_second"):
-        return False
-    if path == "service.first_token_source":
-        return topology == "disaggregated"
-    if path == "topologies.chunked.chunk_tokens":
-        return topology == "chunked"
-    room = path.partition(".")[0]
-    return room in ("requests", "model", "service", "inventory") or (room == "network" and topology == "disaggregated")
+                ledger.same("decision", f"{place}.limit", entry["limit"], judged.limit, "the gate's limit")
 
 
 def _check_rests_on(ledger: Ledger, found: Mapping[str, Any], expected: list[tuple[str, str]]) -> None:

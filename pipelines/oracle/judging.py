@@ -8,7 +8,8 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 from .findings import SIGNIFICANT_DIGITS, Ledger, round_significant
-from .parameters import Inputs
+from .objectives import LATENCIES, Objectives
+from .parameters import SEPARATED, Inputs
 from .names import METRIC_UNITS
 
 RULES = "docs/formats.md, Rules"
@@ -24,6 +25,7 @@ class Judged:
 
     gate: Mapping[str, Any]
     figure: float | None
+    limit: float
     verdict: str
     margin: float | None
 
@@ -46,7 +48,8 @@ def check_gates(ledger: Ledger, gates: Sequence[Mapping[str, Any]], inputs: Inpu
         consistent = not (gate["severity"] == "warn" and gate["blocking"])
         ledger.holds("gates", f"{where}.blocking", consistent, gate["blocking"], False, "a warning does not block")
         if gate["metric"] in _TRANSFER_METRICS:
-            ledger.same("gates", f"{where}.topologies", chosen, ["disaggregated"], "the others have no transfer")
+            moving = [name for name in chosen if name in SEPARATED]
+            ledger.listed("gates", f"{where}.topologies", chosen, moving, "the others have no transfer")
         _check_limit(ledger, where, gate, inputs, unit)
     for topology in inputs.compared:
         examined = any(gate["blocking"] and gate["applies"] and topology in gate["topologies"] for gate in gates)
@@ -95,25 +98,53 @@ def margin_of(figure: float | None, op: str, limit: float) -> float | None:
     >>> margin_of(0.6, "lte", 0.8), margin_of(0.99, "gte", 0.9), margin_of(1.0, "lte", 0)
     (0.25, 0.1, None)
     """
+    margin = exact_margin(figure, op, limit)
+    return None if margin is None else round_significant(margin, SIGNIFICANT_DIGITS)
+
+
+def exact_margin(figure: float | None, op: str, limit: float) -> float | None:
+    """Return the margin unrounded; None without a figure, or with a limit of 0."""
     if figure is None or limit == 0:
         return None
-    over = figure - limit if op in ("gte", "gt") else limit - figure
-    return round_significant(over / limit, SIGNIFICANT_DIGITS)
+    return (figure - limit if op in ("gte", "gt") else limit - figure) / limit
 
 
-def judge(scenario: Mapping[str, Any], gate: Mapping[str, Any]) -> Judged:
+def judged_by_bucket(gate: Mapping[str, Any], objectives: Objectives) -> str | None:
+    """Return the latency whose judged bucket, by its own objective, a gate judges; None of all other gates."""
+    name = str(gate["metric"]).removesuffix("_worst")
+    own = name in LATENCIES and gate["limit_source"] == f"objectives.{name}"
+    return name if own and objectives.of_edges else None
+
+
+def judge(scenario: Mapping[str, Any], gate: Mapping[str, Any], objectives: Objectives) -> Judged:
     """Judge one scenario by one gate that applies to it."""
-    figure, limit = figure_of(scenario, gate), gate["limit"]
+    figure, limit, name = figure_of(scenario, gate), gate["limit"], judged_by_bucket(gate, objectives)
+    if name is not None and figure is not None:
+        bound = scenario["bounds"][gate["bound"]]
+        bucket = bound[f"{name}_judged_bucket"]
+        figure = next((lanes[f"{name}_s"] for lanes in bound["lanes"] if lanes["bucket"] == bucket), None)
+        limit = (objectives.of(name, bucket) if figure is not None else None) or limit
+    return judge_figure(gate, figure, limit)
+
+
+def judge_figure(gate: Mapping[str, Any], figure: float | None, limit: float) -> Judged:
+    """Judge an exported figure; a figure that is absent is refused."""
     if figure is None:
-        return Judged(gate, None, "refused", None)
+        return Judged(gate, None, limit, "refused", None)
     verdict = "pass" if _COMPARE[gate["op"]](figure, limit) else "fail"
-    return Judged(gate, figure, verdict, margin_of(figure, gate["op"], limit))
+    return Judged(gate, figure, limit, verdict, margin_of(figure, gate["op"], limit))
 
 
-def judge_all(scenario: Mapping[str, Any], gates: Sequence[Mapping[str, Any]]) -> list[Judged]:
+def gates_on(topology: str, gates: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the gates that apply and concern a topology."""
+    return [gate for gate in gates if gate["applies"] and gate["limit"] is not None and topology in gate["topologies"]]
+
+
+def judge_all(
+    scenario: Mapping[str, Any], gates: Sequence[Mapping[str, Any]], objectives: Objectives
+) -> list[Judged]:
     """Judge one scenario by every gate that applies and concerns its topology."""
-    concerned = (gate for gate in gates if gate["applies"] and gate["limit"] is not None)
-    return [judge(scenario, gate) for gate in concerned if scenario["topology"] in gate["topologies"]]
+    return [judge(scenario, gate, objectives) for gate in gates_on(scenario["topology"], gates)]
 
 
 def passes(scenario: Mapping[str, Any], judged: Sequence[Judged]) -> bool:
@@ -133,7 +164,7 @@ def check_verdicts(ledger: Ledger, scenario: Mapping[str, Any], judged: Sequence
         for verdict, entry in zip(found, judged, strict=True):
             place = f"{where}.verdicts[{verdict['gate']}]"
             ledger.same("verdicts", f"{place}.bound", verdict["bound"], entry.gate["bound"], RULES)
-            ledger.same("verdicts", f"{place}.limit", verdict["limit"], entry.gate["limit"], RULES)
+            ledger.same("verdicts", f"{place}.limit", verdict["limit"], entry.limit, RULES)
             ledger.same(
                 "verdicts", f"{place}.figure", verdict["figure"], entry.figure, f"the exported {entry.gate['metric']}"
             )

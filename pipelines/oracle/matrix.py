@@ -11,7 +11,7 @@ from typing import Any
 from .canonical import es6_number
 from .claims import LATENCY_LABEL, RESULT_PROVENANCE
 from .findings import Ledger
-from .parameters import RATE
+from .parameters import CHUNKS, RATE, ROUTED_CHUNKS, SEPARATED, THRESHOLDS
 from .names import BOUNDS
 
 CHECK = "matrix"
@@ -25,7 +25,7 @@ _INPUTS = {
     "ttft_objective_s": "objectives.ttft",
     "tpot_objective_s": "objectives.tpot",
 }
-_KNOBS = ("rate_rps", "workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens", "gpus", "operating_parts")
+_KNOBS = ("rate_rps", "threshold_tokens", "workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens", "gpus", "operating_parts")
 _REFUSAL = ("kind", "resource", "figure", "limit")
 _RESULTS = (
     "ttft_worst_s",
@@ -40,6 +40,8 @@ _RESULTS = (
     "decode_batch",
     "transfer_worst_s",
     "transfer_envelope_share",
+    "cost_per_million_tokens",
+    "screening",
 )
 
 Cells = dict[str, tuple[Any, str]]
@@ -83,7 +85,7 @@ def _input_cells(inputs: Mapping[str, Any], scenario: Mapping[str, Any]) -> Cell
     cells: Cells = {}
     for name, path in _INPUTS.items():
         row = inputs.get(path)
-        at_work = row is not None and (not path.startswith("network.") or scenario["topology"] == "disaggregated")
+        at_work = row is not None and (not path.startswith("network.") or scenario["topology"] in SEPARATED)
         cells[name] = (row["value"], row["provenance"]) if row is not None and at_work else (None, "")
     return cells
 
@@ -93,8 +95,10 @@ def _knob_cells(inputs: Mapping[str, Any], scenario: Mapping[str, Any]) -> Cells
     rate = inputs.get(RATE)
     provenance = rate["provenance"] if rate is not None else RESULT_PROVENANCE
     cells["rate_rps"] = (scenario["bounds"]["nominal"]["rate_rps"], provenance)
-    chunks = inputs.get("topologies.chunked.chunk_tokens")
-    cells["chunk_tokens"] = (scenario["chunk_tokens"], chunks["provenance"] if chunks is not None else "")
+    chunks = ROUTED_CHUNKS if scenario["topology"] == "routed" else CHUNKS
+    for name, path in (("chunk_tokens", chunks), ("threshold_tokens", THRESHOLDS)):
+        row = inputs.get(path)
+        cells[name] = (scenario[name], row["provenance"] if row is not None else "")
     return cells
 
 
@@ -102,6 +106,7 @@ def _bound_cells(row: Mapping[str, Any], bound: str) -> Cells:
     refusal = row["refusal"] or dict.fromkeys(_REFUSAL)
     values = {"status": row["status"]} | {f"refusal_{name}": refusal[name] for name in _REFUSAL}
     values |= {name: row[name] for name in _RESULTS}
+    values["screening"] = " ".join(row["screening"]) or None
     return {f"{name}_{bound}": (value, RESULT_PROVENANCE) for name, value in values.items()}
 
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from .findings import Ledger, unit_of_last_digit
+from .additions import check_additions
+from .enumerating import KEPT_AT_MOST, Inventory, inventory_of, matrix_order
+from .findings import Ledger
 from .loop import check_solved_rate
-from .parameters import Inputs, Parameters
-from .scenario import Evaluation, Figures, Knobs, Timeline, goodput
 from .names import BOUNDS, LANES, PART_KINDS
-from .topologies import PARTS, evaluate
-from .traffic import Traffic, traffic_of
+from .parameters import Inputs
+from .scenario import Evaluation, Figures, Knobs, Timeline, met_by_bucket
+from .topologies import PARTS, Evaluator
+from .traffic import Cohort
 
 SECTION = "docs/arithmetic.md section {}"
-_KNOBS = ("workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
+_KNOBS = ("threshold_tokens", "workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
 _LATENCY_MEMBERS = (
     "ttft_worst_s",
     "ttft_worst_bucket",
@@ -28,6 +32,10 @@ _LATENCY_MEMBERS = (
     "goodput",
     "dominant_queue",
     "decode_batch",
+    "ttft_judged_bucket",
+    "tpot_judged_bucket",
+    "e2e_judged_bucket",
+    "cost_per_million_tokens",
     "transfer_worst_s",
     "transfer_envelope_share",
 )
@@ -42,52 +50,66 @@ _WHY = {
 }
 
 
-def scenarios_of(inputs: Inputs) -> Iterator[Knobs]:
-    """Every scenario of the inventory, in matrix order (docs/formats.md, Scenarios)."""
-    workers = inputs.workers
-    if "aggregated" in inputs.compared:
-        yield from (Knobs("aggregated", n) for n in range(1, workers + 1))
-    if "chunked" in inputs.compared:
-        for n in range(1, workers + 1):
-            yield from (Knobs("chunked", n, chunk_tokens=budget) for budget in sorted(inputs.chunk_tokens))
-    if "disaggregated" in inputs.compared:
-        for p in range(1, workers):
-            yield from (Knobs("disaggregated", workers_prefill=p, workers_decode=d) for d in range(1, workers - p + 1))
+@dataclass(frozen=True)
+class Plan:
+    """What a receipt is recomputed from: inputs, the cohort's requests, and the inventory."""
+
+    receipt: Mapping[str, Any]
+    inputs: Inputs
+    cohort: Cohort
+
+    @cached_property
+    def inventory(self) -> Inventory:
+        """The scenarios that there are."""
+        return inventory_of(self.inputs, self.cohort.thresholds(self.inputs))
+
+    @cached_property
+    def evaluators(self) -> dict[str, Evaluator]:
+        """One evaluator of each bound."""
+        return {
+            bound: Evaluator(self.inputs.setting(bound), self.cohort.traffic(self.inputs, bound)) for bound in BOUNDS
+        }
 
 
-def count_scenarios(inputs: Inputs) -> int:
-    """Return how many scenarios the inventory has, without listing them."""
-    workers, per_topology = inputs.workers, {"aggregated": 1, "chunked": len(inputs.chunk_tokens)}
-    pooled = sum(per_topology.get(name, 0) for name in inputs.compared) * workers
-    return pooled + (workers * (workers - 1) // 2 if "disaggregated" in inputs.compared else 0)
+def plan_of(receipt: Mapping[str, Any], inputs: Inputs) -> Plan:
+    """Read the cohort of a receipt."""
+    return Plan(receipt, inputs, Cohort(receipt["workload"]))
 
 
-def check_scenarios(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
-    """Check that every scenario is there once, in order, and recompute each."""
-    found = receipt["scenarios"]
-    expected = list(islice(scenarios_of(inputs), len(found) + 1))
-    ledger.same(
-        "scenarios", "scenarios", len(found), count_scenarios(inputs), "rows of the inventory (docs/formats.md)"
-    )
-    names, known = [row["scenario"] for row in found], {knobs.name: knobs for knobs in expected}
+def check_scenarios(ledger: Ledger, plan: Plan) -> None:
+    """Check that the rows are scenarios of the inventory, each once and in order, and recompute each."""
+    found, inventory = plan.receipt["scenarios"], plan.inventory
+    names = [row["scenario"] for row in found]
+    known = {name: knobs for name in names if (knobs := inventory.parse(name)) is not None}
     for name, times in Counter(names).items():
         if times > 1:
             ledger.holds("scenarios", f"scenarios[{name}]", False, f"{times} rows", "one row")
-    for name in known.keys() - set(names) if len(found) < count_scenarios(inputs) else ():
-        ledger.holds("scenarios", f"scenarios[{name}]", False, "nothing", "a row", "every scenario is kept")
-    at = {bound: (inputs.parameters(bound), traffic_of(receipt["workload"], inputs, bound)) for bound in BOUNDS}
-    weights = receipt["rules"]["decision"]["operating_part_weights"]
-    for index, row in enumerate(found):
-        where = f"scenarios[{row['scenario']}]"
-        in_place = expected[index].name if index < len(expected) else "nothing"
-        ledger.same(
-            "scenarios", f"scenarios[{index}].scenario", row["scenario"], in_place, "matrix order (docs/formats.md)"
-        )
+    _check_places(ledger, plan, names, known)
+    weights = plan.receipt["rules"]["decision"]["operating_part_weights"]
+    for row in found:
         if row["scenario"] in known:
-            knobs = known[row["scenario"]]
-            _check_row(ledger, where, row, knobs, inputs, weights)
+            where, knobs = f"scenarios[{row['scenario']}]", known[row["scenario"]]
+            _check_row(ledger, where, row, knobs, plan, weights)
             for bound in BOUNDS:
-                _check_bound(ledger, f"{where}.bounds.{bound}", row["bounds"][bound], knobs, *at[bound])
+                _check_bound(
+                    ledger, f"{where}.bounds.{bound}", row["bounds"][bound], knobs, plan.evaluators[bound], row["gpus"]
+                )
+
+
+def _check_places(ledger: Ledger, plan: Plan, names: Sequence[str], known: Mapping[str, Knobs]) -> None:
+    """All scenarios in their order, or of too many, some of them in their order."""
+    total, why = plan.inventory.count(), "matrix order (docs/formats.md)"
+    if total <= KEPT_AT_MOST:
+        ledger.same("scenarios", "scenarios", len(names), total, "rows of the inventory (docs/formats.md)")
+        expected = [knobs.name for knobs in islice(plan.inventory.scenarios(), len(names) + 1)]
+        for name in sorted({*expected} - {*names}) if len(names) < total else ():
+            ledger.holds("scenarios", f"scenarios[{name}]", False, "nothing", "a row", "every scenario is kept")
+    else:
+        ordered = sorted(set(known.values()), key=matrix_order)
+        expected = [knobs.name for knobs in ordered]
+    for index, name in enumerate(names):
+        in_place = expected[index] if index < len(expected) else "nothing"
+        ledger.same("scenarios", f"scenarios[{index}].scenario", name, in_place, why)
 
 
 def operating_parts(topology: str, weights: Mapping[str, float]) -> float:
@@ -96,30 +118,31 @@ def operating_parts(topology: str, weights: Mapping[str, float]) -> float:
 
 
 def _check_row(
-    ledger: Ledger, where: str, row: Mapping[str, Any], knobs: Knobs, inputs: Inputs, weights: Mapping[str, float]
+    ledger: Ledger, where: str, row: Mapping[str, Any], knobs: Knobs, plan: Plan, weights: Mapping[str, float]
 ) -> None:
     ledger.same("scenarios", f"{where}.topology", row["topology"], knobs.topology, "the scenario's name")
     for name in _KNOBS:
         ledger.same("scenarios", f"{where}.{name}", row[name], getattr(knobs, name), "the scenario's name")
-    gpus = knobs.workers * int(inputs.nominal("inventory.gpus_per_worker"))
-    ledger.same("scenarios", f"{where}.gpus", row["gpus"], gpus, "workers x inventory.gpus_per_worker")
+    gpus = plan.inventory.gpus_of(knobs)
+    ledger.same("scenarios", f"{where}.gpus", row["gpus"], gpus, "workers of each pool x its gpus_per_worker")
     parts = operating_parts(knobs.topology, weights)
     ledger.figure("scenarios", f"{where}.operating_parts", row["operating_parts"], parts, "docs/formats.md, Scenarios")
 
 
 def _check_bound(
-    ledger: Ledger, where: str, found: Mapping[str, Any], knobs: Knobs, of: Parameters, traffic: Traffic
+    ledger: Ledger, where: str, found: Mapping[str, Any], knobs: Knobs, evaluator: Evaluator, gpus: int
 ) -> None:
-    _check_additions(ledger, where, found, traffic)
+    traffic, rate = evaluator.traffic, found["rate_rps"]
+    check_additions(ledger, where, found, traffic.requests)
     try:
         if traffic.concurrency is None:
-            ledger.same("rates", f"{where}.rate_rps", found["rate_rps"], traffic.rate_rps, "the rate of this bound")
+            ledger.same("rates", f"{where}.rate_rps", rate, traffic.rate_rps, "the rate of this bound")
+            rate = traffic.rate_rps
         else:
-            traffic = traffic.at_rate(found["rate_rps"])
-            check_solved_rate(ledger, f"{where}.rate_rps", traffic.rate_rps, of, traffic, knobs)
-        evaluation = evaluate(of, traffic, knobs)
+            check_solved_rate(ledger, f"{where}.rate_rps", rate, evaluator, knobs)
+        evaluation = evaluator.evaluate(knobs, rate)
         _check_loads(ledger, where, found, evaluation)
-        _check_latency(ledger, where, found, evaluation, of, traffic)
+        _check_latency(ledger, where, found, evaluation, evaluator, (rate, gpus))
     except (ArithmeticError, ValueError) as error:
         ledger.holds("figures", where, False, found["status"], f"nothing: {error}", "the inputs give no number here")
 
@@ -156,48 +179,69 @@ def _check_loads(ledger: Ledger, where: str, found: Mapping[str, Any], evaluatio
 
 
 def _check_latency(
-    ledger: Ledger, where: str, found: Mapping[str, Any], evaluation: Evaluation, of: Parameters, traffic: Traffic
+    ledger: Ledger,
+    where: str,
+    found: Mapping[str, Any],
+    evaluation: Evaluation,
+    evaluator: Evaluator,
+    at: tuple[float, int],
 ) -> None:
-    """Compare every latency figure; a refused row has none."""
+    """Compare every latency figure; a refused row has none. `at` are the rate and the GPUs of the row."""
     figures = evaluation.figures
     if figures is None:
         for name in _LATENCY_MEMBERS:
             ledger.same("figures", f"{where}.{name}", found[name], None, "a refused scenario has no latency figure")
         ledger.same("lanes", f"{where}.lanes", found["lanes"], [], "a refused scenario has no lanes")
         return
-    expected = _scalars(of, traffic, figures)
-    for name, value in expected.items():
+    for name, value in scalars(evaluator, figures, *at).items():
         ledger.figure("figures", f"{where}.{name}", found[name], value, _WHY.get(name, SECTION.format(7)))
     ledger.same(
         "figures", f"{where}.dominant_queue", found["dominant_queue"], figures.dominant_queue, SECTION.format(7)
     )
-    for name in ("ttft", "tpot"):
-        bucket = _worst_bucket(found["lanes"], f"{name}_s")
-        ledger.same(
-            "figures",
-            f"{where}.{name}_worst_bucket",
-            found[f"{name}_worst_bucket"],
-            bucket,
-            "the first bucket with the largest exported figure",
-        )
+    _check_buckets(ledger, where, found, evaluator)
     labels = [lanes["bucket"] for lanes in found["lanes"]]
-    if ledger.listed("lanes", f"{where}.lanes", labels, [k.bucket for k in traffic.buckets], "one entry per bucket"):
+    buckets = [k.bucket for k in evaluator.traffic.buckets]
+    if ledger.listed("lanes", f"{where}.lanes", labels, buckets, "one entry per bucket"):
         for lanes, line in zip(found["lanes"], figures.timelines, strict=True):
             _check_lanes(ledger, f"{where}.lanes[{line.bucket}]", lanes, line)
 
 
-def _scalars(of: Parameters, traffic: Traffic, figures: Figures) -> dict[str, float | None]:
-    transfer, envelope = figures.transfer_worst_s, of.ttft_growth_s
+def _check_buckets(ledger: Ledger, where: str, found: Mapping[str, Any], evaluator: Evaluator) -> None:
+    """Worst and judged buckets follow from the exported figures."""
+    why = "the first bucket with the largest exported figure"
+    for name in ("ttft", "tpot"):
+        bucket = _worst_bucket(found["lanes"], f"{name}_s")
+        ledger.same("figures", f"{where}.{name}_worst_bucket", found[f"{name}_worst_bucket"], bucket, why)
+    for name in ("ttft", "tpot", "e2e"):
+        pairs = [(lanes["bucket"], lanes[f"{name}_s"]) for lanes in found["lanes"]]
+        bucket = evaluator.setting.objectives.judged_bucket(name, pairs)
+        judged = found[f"{name}_judged_bucket"]
+        ledger.same("figures", f"{where}.{name}_judged_bucket", judged, bucket, SECTION.format(7))
+
+
+def scalars(evaluator: Evaluator, figures: Figures, rate_rps: float, gpus: int) -> dict[str, float | None]:
+    """Return the figures of a scenario that are numbers."""
+    setting = evaluator.setting
+    transfer, envelope = figures.transfer_worst_s, setting.separated.ttft_growth_s
+    met = met_by_bucket(setting.objectives, figures)
     return {
         "ttft_worst_s": figures.ttft_worst_s,
         "tpot_worst_s": figures.tpot_worst_s,
         "e2e_worst_s": figures.e2e_worst_s,
         "stall_s": figures.stall_s,
-        "goodput": goodput(of, traffic, figures),
+        "goodput": math.fsum(met.values()),
         "decode_batch": figures.decode_batch,
         "transfer_worst_s": transfer,
         "transfer_envelope_share": transfer / envelope if transfer is not None and envelope else None,
+        "cost_per_million_tokens": _cost(evaluator, met, rate_rps, gpus),
     }
+
+
+def _cost(evaluator: Evaluator, met: Mapping[str, float], rate_rps: float, gpus: int) -> float | None:
+    """`gpus·price/3600 / (Λ·Σ_k met_k·o1_k)·10⁶`: of a million output tokens that met their objectives."""
+    price = evaluator.setting.gpu_hour_price
+    tokens_per_s = rate_rps * math.fsum(met[k.bucket] * k.o1 for k in evaluator.traffic.buckets)
+    return None if price is None or tokens_per_s <= 0 else gpus * price / 3600 / tokens_per_s * 1e6
 
 
 def _worst_bucket(lanes: Sequence[Mapping[str, Any]], name: str) -> str | None:
@@ -213,28 +257,3 @@ def _check_lanes(ledger: Ledger, where: str, found: Mapping[str, Any], line: Tim
     ledger.figure("lanes", f"{where}.ttft_s", found["ttft_s"], line.ttft_s, why)
     ledger.figure("lanes", f"{where}.e2e_s", found["e2e_s"], line.e2e_s, why)
     ledger.figure("lanes", f"{where}.tpot_s", found["tpot_s"], line.tpot_s, why)
-
-
-def _check_additions(ledger: Ledger, where: str, found: Mapping[str, Any], traffic: Traffic) -> None:
-    """What adds up must add up in the exported digits, up to half a unit of the last digit of each term."""
-    _check_sum(ledger, f"{where}.headroom", found["headroom"], [1.0, -found["pressure"]], "headroom = 1 - pressure")
-    output_mean = {k.bucket: k.o1 for k in traffic.buckets}
-    for lanes in found["lanes"]:
-        place, values = f"{where}.lanes[{lanes['bucket']}]", [lanes[f"{lane}_s"] for lane in LANES]
-        _check_sum(ledger, f"{place}.e2e_s", lanes["e2e_s"], values, "the eight lanes add up to E2E")
-        sums = (values[:3], values[:7])
-        closest = min(sums, key=lambda part: abs(math.fsum(part) - lanes["ttft_s"]))
-        _check_sum(ledger, f"{place}.ttft_s", lanes["ttft_s"], closest, "the lanes to the first token add up to TTFT")
-        later = output_mean.get(lanes["bucket"], 1.0) - 1
-        if lanes["tpot_s"] is not None and later > 0:
-            terms = [lanes["e2e_s"], -lanes["ttft_s"]]
-            slack = later * unit_of_last_digit(lanes["tpot_s"], 10)
-            _check_sum(
-                ledger, f"{place}.tpot_s", lanes["tpot_s"] * later, terms, "TPOT x (outputs - 1) = E2E - TTFT", slack
-            )
-
-
-def _check_sum(ledger: Ledger, where: str, total: float, terms: Sequence[float], why: str, slack: float = 0.0) -> None:
-    expected = math.fsum(terms)
-    slack += sum(unit_of_last_digit(value, 10) for value in (total, *terms)) + 1e-15
-    ledger.holds("additions", where, abs(total - expected) <= slack, total, expected, why)

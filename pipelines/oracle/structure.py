@@ -259,7 +259,7 @@ _GATE = record(
         "bound": one_of(*BOUNDS),
         "op": one_of("lte", "lt", "gte", "gt"),
         "limit": nullable(number()),
-        "limit_source": text(r"declared|objectives\.[a-z_]+"),
+        "limit_source": text(r"declared|objectives\.[a-z0-9_]+"),
         "severity": one_of("error", "warn"),
         "blocking": boolean(),
         "applies": boolean(),

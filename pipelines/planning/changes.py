@@ -8,7 +8,7 @@ import numpy as np
 from pipelines.arithmetic.numbers import Bools, Floats
 from pipelines.frames.digits import significant
 from pipelines.frames.inputs import InputTable
-from pipelines.planning.factors import Variable, has_memory, varied
+from pipelines.planning.factors import Variable, has_memory, is_measured, varied
 from pipelines.planning.margins import VERDICTS, Gate, Rows, Standing, repeated, stand
 from pipelines.topologies.constants import CONCURRENCY_INPUT, RATE_INPUT
 from pipelines.topologies.paths.path import Sizes
@@ -134,7 +134,7 @@ def sensitivities(of: Speaking) -> list[Sensitivity]:
 
 
 def most_sensitive(rows: list[Sensitivity], margin: float | None) -> str | None:
-    """The input whose change moves ``margin`` most; the first if equal, None where none does."""
+    """The measured input whose change moves ``margin`` most; the first if equal, None where none does."""
 
     def moves(row: Sensitivity) -> float:
         sides = [(row.margin_down, row.passes_down), (row.margin_up, row.passes_up)]
@@ -143,7 +143,7 @@ def most_sensitive(rows: list[Sensitivity], margin: float | None) -> str | None:
             return np.inf if any(side is not None for side in known) else 0.0
         return max((np.inf if side is None else abs(side - margin) for side in known), default=0.0)
 
-    best = max(rows, key=moves, default=None)
+    best = max((row for row in rows if is_measured(row.path)), key=moves, default=None)
     return best.path if best is not None and moves(best) > 0 else None
 
 

@@ -26,6 +26,11 @@ _BELOW_ONE = (
 _AT_LEAST_ONE = (".layout_factor", ".relayout_factor")
 
 
+def is_measured(path: str) -> bool:
+    """Whether an input is a figure that somebody can measure: objectives and ceilings are chosen."""
+    return not path.startswith("objectives.") and not path.endswith(_BELOW_ONE[0])
+
+
 @dataclass(frozen=True)
 class Variable:
     """An input that is changed: its path, its nominal value in SI units, and what it may be multiplied by: more than ``low``, less than ``high``."""

@@ -20,7 +20,7 @@ from pipelines.planning.changes import (
     sensitivities,
     workers_less,
 )
-from pipelines.planning.factors import variables
+from pipelines.planning.factors import is_measured, variables
 from pipelines.planning.margins import Rows
 from pipelines.planning.reliance import inputs_read
 from pipelines.planning.room import fewest_gpus
@@ -137,7 +137,7 @@ def measure_next(decided: Decided, changes: Changes) -> list[str]:
     order = {path: place for place, path in enumerate(["requests.rate", *decided.inputs.rows])}
     nearest: dict[str, float] = {}
     for row in rows.iter_rows(named=True):
-        if not _observed(decided, row["path"]):
+        if is_measured(row["path"]) and not _observed(decided, row["path"]):
             distance = abs(float(np.log(row["factor"])))
             nearest[row["path"]] = min(distance, nearest.get(row["path"], np.inf))
     key: Callable[[str], tuple[float, int]] = lambda path: (nearest[path], order[path])  # noqa: E731
