@@ -16,7 +16,7 @@ def column(value: Number) -> Number:
     >>> column(2.0), column(np.array([1.0, 2.0])).shape
     (2.0, (2, 1))
     """
-    return value[:, None] if isinstance(value, np.ndarray) else value
+    return value[:, None] if isinstance(value, np.ndarray) and value.ndim else value
 
 
 def where(condition: Any, then: Any, otherwise: Any) -> Any:

@@ -1,10 +1,12 @@
 """Waits (docs/arithmetic.md, section 4). Meaningless at or above a ceiling: the caller refuses those rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from pipelines.arithmetic.numbers import Number, where
+from pipelines.arithmetic.numbers import Floats, Number, where
 
 ROUND_ROBIN = "round_robin"
 LEAST_LOADED = "least_loaded"
@@ -18,66 +20,182 @@ class Wait:
     mean_s: Number
 
 
-def shared_queue_probability(rho: Number, servers: Number) -> Number:
-    """Share of arrivals that find all ``servers`` busy, about ρ^(√(2(n+1)) - 1). Source: Sakasegawa 1977; ρ itself for n = 1.
+@dataclass(frozen=True)
+class Dispatch:
+    """How requests reach ``workers``: n' of them share one queue, whose arrivals vary with ``ca2``."""
 
-    >>> shared_queue_probability(0.5, 1)
-    0.5
+    workers: Number
+    sharing: Number
+    ca2: Number
+
+    @property
+    def alone(self) -> Any:
+        """Whether each worker has a queue of its own."""
+        return np.equal(self.sharing, 1)
+
+
+def dispatched(dispatch: str, workers: Number, ca2: Number) -> Dispatch:
+    """One queue for all workers (least_loaded), or one for each, which gets every n-th arrival (round_robin).
+
+    The sum of n independent inter-arrival times has 1/n of their squared coefficient of variation.
+
+    >>> dispatched("round_robin", 4, 1.0)
+    Dispatch(workers=4, sharing=1.0, ca2=0.25)
     """
-    exponent = (2.0 * (servers + 1)) ** 0.5 - 1
-    probability: Number = rho**exponent
-    return probability
-
-
-def shared_queue_wait(ca2: Number, cs2: Number, rho: Number, servers: Number, s_mean: Number) -> Wait:
-    """One queue that feeds ``servers`` workers, G/G/n: W = (ca² + cs²)/2 · Pw/(n·(1 - ρ)) · S. Source: Allen-Cunneen.
-
-    >>> shared_queue_wait(1.0, 1.0, 0.5, 1, 0.1).mean_s  # M/M/1: ρ/(1 - ρ)·S
-    0.1
-    """
-    probability = shared_queue_probability(rho, servers)
-    return Wait(probability, (ca2 + cs2) / 2 * probability / (servers * (1 - rho)) * s_mean)
-
-
-def own_queue_wait(ca2: Number, cs2: Number, rho: Number, servers: Number, s_mean: Number) -> Wait:
-    """Every n-th arrival to each of ``servers`` workers with a queue of its own, G/G/1: W = (ca²/n + cs²)/2 · ρ/(1 - ρ) · S.
-
-    Source: Kingman; the sum of n independent inter-arrival times has 1/n of their squared coefficient of variation.
-
-    >>> own_queue_wait(1.0, 0.0, 0.5, 1, 0.1).mean_s  # M/D/1
-    0.05
-    """
-    return Wait(rho, (ca2 / servers + cs2) / 2 * rho / (1 - rho) * s_mean)
-
-
-def pool_wait(dispatch: str, ca2: Number, cs2: Number, rho: Number, servers: Number, s_mean: Number) -> Wait:
-    """The wait that ``service.dispatch`` gives: :func:`own_queue_wait` if round_robin, :func:`shared_queue_wait` if least_loaded."""
     if dispatch == ROUND_ROBIN:
-        return own_queue_wait(ca2, cs2, rho, servers, s_mean)
+        return Dispatch(workers, np.ones_like(workers, dtype=np.float64) if np.ndim(workers) else 1.0, ca2 / workers)
     if dispatch == LEAST_LOADED:
-        return shared_queue_wait(ca2, cs2, rho, servers, s_mean)
+        return Dispatch(workers, workers, ca2)
     raise ValueError(f"no such dispatch: {dispatch}")
 
 
-def residual_step_s(b: Number, step: Number) -> Number:
-    """Mean rest of the decode step that an arrival finds running: (1 - e^(-b))·τ/2, with Poisson many sequences of mean ``b``.
+def _by_servers(servers: Number, offered: Number, start: Any, step: Callable[[int, Any, Any], Any]) -> Any:
+    """``step`` applied for 1, 2, … up to ``servers``, from ``start``: arrays or tuples of arrays, with one entry per row.
 
-    >>> round(residual_step_s(0.0, 0.02), 12)
-    0.0
+    Where the offered load is one number, all rows share the steps.
     """
-    decoding = -np.expm1(-np.asarray(b, dtype=np.float64))
-    return where(True, decoding * step / 2, 0.0)
+    most = int(np.max(servers))
+    if np.ndim(offered) == 0:
+        table = [start]
+        for k in range(1, most + 1):
+            table.append(step(k, table[-1], offered))
+        places = np.asarray(servers, dtype=np.int64)
+        return tuple(np.array([row[i] for row in table])[places] for i in range(len(start)))
+    now = tuple(np.broadcast_to(one, np.shape(offered)) for one in start)
+    for k in range(1, most + 1):
+        going = np.less_equal(k, servers)
+        now = tuple(np.where(going, new, old) for new, old in zip(step(k, now, offered), now, strict=True))
+    return now
 
 
-def slot_wait_s(b: Number, slots: Number, d1: float, d2: float, t: Number) -> Number:
-    """Wait for one of a worker's ``slots`` sequence slots, of which ``b`` are held on average, for D1 steps of ``t`` seconds each.
+def erlang_loss(servers: Number, offered: Number) -> Number:
+    """B(k, a): share of arrivals lost by so many servers without a queue, a·B/(k + a·B) step by step. Source: Erlang 1917.
 
-    M/G/B with holding time H = D1·t: (1 + cH²)/2 · σ^(√(2(B+1)) - 1)/(B·(1 - σ)) · H with σ = b/B. 0 where nothing is decoded.
+    >>> [float(erlang_loss(k, 2.0)) for k in (0, 1, 2)]
+    [1.0, 0.6666666666666666, 0.4]
+    """
+    return where(True, _by_servers(servers, offered, (1.0,), lambda k, b, a: (a * b[0] / (k + a * b[0]),))[0], 0.0)
 
-    >>> slot_wait_s(0.5, 1.0, 10.0, 100.0, 0.1)  # M/D/1 with H = 1 s
+
+def erlang_wait(servers: Number, offered: Number) -> Number:
+    """C(n, a): share of arrivals that wait for one of n servers, M/M/n. Source: Erlang 1917.
+
+    >>> round(float(erlang_wait(2, 1.0)), 12)  # 1/3
+    0.333333333333
+    """
+    lost = erlang_loss(servers, offered)
+    return lost / (1 - offered / servers * (1 - lost))
+
+
+def pool_wait(of: Dispatch, cs2: Number, offered: Number, s_mean: Number) -> Wait:
+    """The wait of a pool to which ``offered`` seconds of work come per second: exact for Poisson arrivals to one worker, and for M/M/n.
+
+    One worker: (ca² + cs²)/2·ρ/(1 - ρ)·S·g, g after Krämer and Langenbach-Belz 1976. Several: (ca² + cs²)/2·C/(n·(1 - ρ))·S, Allen-Cunneen.
+
+    >>> float(pool_wait(dispatched("least_loaded", 1, 1.0), 1.0, 0.5, 0.1).mean_s)  # M/M/1: ρ/(1 - ρ)·S
+    0.1
+    >>> float(pool_wait(dispatched("least_loaded", 2, 1.0), 1.0, 1.0, 0.3).mean_s)  # M/M/2: C/(n·(1 - ρ))·S
+    0.1
+    """
+    rho, spread = offered / of.workers, (of.ca2 + cs2) / 2
+    single = spread * rho / (1 - rho) * s_mean * _smoothing(of.ca2, cs2, rho)
+    if np.all(of.alone):
+        return Wait(rho, single)
+    probability = erlang_wait(of.sharing, offered)
+    shared = spread * probability / (of.workers * (1 - rho)) * s_mean
+    return Wait(where(of.alone, rho, probability), where(of.alone, single, shared))
+
+
+def _smoothing(ca2: Number, cs2: Number, rho: Number) -> Number:
+    """g: how much less than (ca² + cs²)/2 arrivals that come more evenly than Poisson make a queue of one worker."""
+    used = np.asarray(rho * (ca2 + cs2))
+    exponent = -2 * (1 - rho) * (1 - ca2) ** 2 / (3 * np.where(used > 0, used, 1.0))
+    return where(np.less(ca2, 1), np.where(used > 0, np.exp(exponent), 0.0), 1.0)
+
+
+def links_wait(scv: Number, offered: Number, channels: float, s_mean: Number) -> Wait:
+    """The wait for a link: Poisson arrivals, one queue for ``channels`` links."""
+    return pool_wait(Dispatch(channels, channels, 1.0), scv, offered, s_mean)
+
+
+def run_length(servers: Number, offered: Number) -> Number:
+    """H: mean prompts that a worker of a shared queue still serves once it began, exact for M/M/n: 1/(1 - ρ) for one worker.
+
+    >>> round(float(run_length(1, 0.5)), 9), round(float(run_length(2, 1.0)), 9)  # (2 + ρ)/(2·(1 - ρ²)) for two
+    (2.0, 1.666666667)
+    """
+
+    def step(number: int, state: Any, a: Any) -> Any:
+        alpha, beta = state
+        k = a + number - (number - 1) * beta
+        return (1 + (number - 1) * alpha) / k, a / k
+
+    alpha, beta = _by_servers(servers, offered, (0.0, 0.0), step)
+    rho = offered / servers
+    return where(True, (alpha + beta / (servers * (1 - rho))) / (1 - beta), 0.0)
+
+
+@dataclass(frozen=True)
+class FirstFree:
+    """Of a pool that prefills and decodes: the wait for the first step to end, and φ, how much of prefill interrupts a decoding worker."""
+
+    none_idle: Number
+    not_idle: Number
+
+    @property
+    def interruption(self) -> Number:
+        """φ = β/y; 1 where nothing comes."""
+        busy = np.asarray(self.not_idle)
+        return where(busy > 0, self.none_idle / where(busy > 0, busy, 1.0), 1.0)
+
+    def wait_s(self, rho: Number, sharing: Number, step_s: Number) -> Number:
+        """W_res: β·τ·((1 + γ + … + γ^n')/(n' + 1) - γ^n')/(1 - ρ^n'), γ = ρ/y."""
+        gamma = np.minimum(rho / np.where(np.greater(self.not_idle, 0), self.not_idle, 1.0), 1.0)
+        near = np.greater(gamma, 1 - 1e-9)
+        apart = np.where(near, 1.0, 1 - gamma)
+        mean = np.where(near, 1.0, (1 - gamma ** (sharing + 1)) / apart / (sharing + 1))
+        earliest = np.maximum(mean - gamma**sharing, 0.0) / (1 - rho**sharing)
+        return where(np.greater(self.not_idle, 0), self.none_idle * step_s * earliest, 0.0)
+
+
+def first_free(sharing: Number, offered: Number, idle: Number) -> FirstFree:
+    """The state of n' workers that prompts of ``offered`` erlangs come to, those that are idle first; ``idle`` is p_0 of one of them.
+
+    >>> state = first_free(1.0, 0.3, 0.75)
+    >>> round(float(state.none_idle), 12), float(state.interruption)
+    (0.25, 1.0)
+    """
+    lost = erlang_loss(np.subtract(sharing, 1), offered)
+    x = lost * (1 - idle) / idle
+    none_idle = where(np.greater(offered, 0), x / (1 + x), 0.0)
+    not_idle = (offered * (1 - lost) + sharing * x) / (sharing * (1 + x))
+    return FirstFree(none_idle, where(np.greater(offered, 0), not_idle, 0.0))
+
+
+def slot_wait_s(b: Number, slots: Number, sharing: Number, d1: float, d2: float, t: Number) -> Number:
+    """Wait for one of the ``slots`` of n' workers, of which ``b`` each are held on average, for D1 steps of ``t`` seconds.
+
+    M/G/m, m = n'·B, with holding time H = D1·t: (1 + cH²)/2 · σ^(√(2(m+1)) - 1)/(m·(1 - σ)) · H, σ = b/B. 0 where nothing is
+    decoded. Source: Sakasegawa 1977.
+
+    >>> round(float(slot_wait_s(0.5, 1.0, 1.0, 10.0, 100.0, 0.1)), 12)  # M/D/1 with H = 1 s
     0.5
     """
     if d1 <= 0:
         return 0.0
-    ch2 = max(0.0, d2 / (d1 * d1) - 1)
-    return shared_queue_wait(1.0, ch2, b / slots, slots, d1 * t).mean_s
+    ch2, share, servers = max(0.0, d2 / (d1 * d1) - 1), b / slots, slots * sharing
+    probability = share ** ((2.0 * (servers + 1)) ** 0.5 - 1)
+    return where(True, (1 + ch2) / 2 * probability / (servers * (1 - share)) * (d1 * t), 0.0)
+
+
+def order_factors(cumulated: Floats) -> Floats:
+    """ω_s of shortest first: the wait of each stratum against that of fifo, from the load of it and all shorter ones, rows x strata.
+
+    Source: Cobham 1954, Phipps 1956.
+
+    >>> order_factors(np.array([[0.25, 0.5]])).round(6).tolist()  # 0.5/(1·0.75) and 0.5/(0.75·0.5)
+    [[0.666667, 1.333333]]
+    """
+    before = np.concatenate([np.zeros_like(cumulated[..., :1]), cumulated[..., :-1]], axis=-1)
+    factors: Floats = (1 - cumulated[..., -1:]) / ((1 - before) * (1 - cumulated))
+    return factors

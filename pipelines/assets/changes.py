@@ -35,6 +35,7 @@ def changes(
     frozen_cohort: pl.DataFrame,
     buckets: pl.DataFrame,
     strata: pl.DataFrame,
+    outputs: pl.DataFrame,
     gates: pl.DataFrame,
     preference: pl.DataFrame,
     scenario_matrix: pl.DataFrame,
@@ -43,7 +44,7 @@ def changes(
     """Sensitivity, break-even, headroom and one worker less of the speaking scenarios. Latencies are modeled."""
     decided = Decided(
         inputs=InputTable.of(inputs),
-        workload=Workload(buckets, strata),
+        workload=Workload(buckets, strata, outputs),
         gates=gates,
         decision=decision,
         matrix=scenario_matrix,

@@ -1,4 +1,4 @@
-"""cohort -> requests -> frozen cohort, buckets, strata, windows."""
+"""cohort -> requests -> frozen cohort, buckets, strata, output strata, windows."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
 from pipelines.frames.frozen import FrozenCohort
 from pipelines.frames.inputs import Inputs, InputTable
 from pipelines.frames.requests import Requests
-from pipelines.frames.workload import Buckets, Strata, Windows
+from pipelines.frames.workload import Buckets, OutputStrata, Strata, Windows
 from pipelines.topologies.constants import declared_rate_rps
 from pipelines.traces.freeze import frozen_cohort as freeze
 from pipelines.traces.freeze import inputs_frame, read_cohort_requests
@@ -76,6 +76,11 @@ def frozen_cohort(
                 "Rate, burstiness and moments of the whole cohort and of each range of prompt lengths.",
             ),
             ("strata", Strata, "Each bucket cut into parts of about equal count, for chunk counts and goodput."),
+            (
+                "outputs",
+                OutputStrata,
+                "Each bucket cut by output tokens into parts of about equal count, for the share that meets a TPOT objective.",
+            ),
             ("windows", Windows, "How evenly requests of each bucket arrive. No rows where arrivals are declared."),
         )
     },
@@ -85,7 +90,7 @@ def frozen_cohort(
 def workload(
     requests: pl.DataFrame, frozen_cohort: pl.DataFrame, inputs: pl.DataFrame
 ) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
-    """Moments of the prompt buckets, their strata, and the evenness of their arrivals."""
+    """Moments of the prompt buckets, their strata by work and by output, and the evenness of their arrivals."""
     edges = tuple(int(edge) for edge in frozen_cohort["bucket_edges_tokens"].item().split())
     kind = frozen_cohort["kind"].item()
     cut = Workload(requests, edges, kind, declared_rate_rps(InputTable.of(inputs)))
@@ -95,6 +100,7 @@ def workload(
     known = {name: overall[name] for name in headline if overall[name] is not None}
     yield shown(frame, asset_key="buckets", **known)
     yield shown(cut.strata(), asset_key="strata")
+    yield shown(cut.outputs(), asset_key="outputs")
     yield shown(cut.windows(), asset_key="windows")
 
 

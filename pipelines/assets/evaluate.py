@@ -18,10 +18,15 @@ GROUP = "evaluate"
 
 @frame_asset(SearchSpace, GROUP, ins={"inputs": dg.AssetIn("cohort")})
 def search(
-    inputs: pl.DataFrame, buckets: pl.DataFrame, strata: pl.DataFrame, gates: pl.DataFrame, preference: pl.DataFrame
+    inputs: pl.DataFrame,
+    buckets: pl.DataFrame,
+    strata: pl.DataFrame,
+    outputs: pl.DataFrame,
+    gates: pl.DataFrame,
+    preference: pl.DataFrame,
 ) -> dg.MaterializeResult[pl.DataFrame]:
     """The scenarios of the cohort: all of them, or of very many those that the decision needs (docs/arithmetic.md, section 10)."""
-    asked = Asked(InputTable.of(inputs), Workload(buckets, strata), gates, preference)
+    asked = Asked(InputTable.of(inputs), Workload(buckets, strata, outputs), gates, preference)
     kept = kept_scenarios(asked)
     return shown(kept, scenarios_searched=kept["searched"][0], scenarios_kept=kept.height)
 
@@ -33,7 +38,7 @@ def evaluation_asset(topology: Topology) -> dg.AssetsDefinition:
         Evaluation,
         GROUP,
         key=[PREFIX, topology.name],
-        ins={name: dg.AssetIn(name) for name in ("cohort", "frozen_cohort", "buckets", "strata", "search")},
+        ins={name: dg.AssetIn(name) for name in ("cohort", "frozen_cohort", "buckets", "strata", "outputs", "search")},
         description=f"Lanes of every {topology.name} scenario per bucket and bound. Latencies are modeled.",
     )
     def evaluation(
@@ -41,11 +46,12 @@ def evaluation_asset(topology: Topology) -> dg.AssetsDefinition:
         frozen_cohort: pl.DataFrame,
         buckets: pl.DataFrame,
         strata: pl.DataFrame,
+        outputs: pl.DataFrame,
         search: pl.DataFrame,
     ) -> dg.MaterializeResult[pl.DataFrame]:
         inputs = InputTable.of(cohort)
         fingerprint = frozen_cohort["fingerprint"].item()
-        frame = evaluate(topology.name, fingerprint, search, inputs, buckets, strata)
+        frame = evaluate(topology.name, fingerprint, search, inputs, Workload(buckets, strata, outputs))
         nominal = frame.filter(pl.col("bound") == "nominal").unique("scenario")
         refused = nominal.filter(pl.col("status") == "refused").height
         return shown(frame, scenarios=nominal.height, scenarios_refused=refused, modeled=True)

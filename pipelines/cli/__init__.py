@@ -4,6 +4,7 @@ import click
 
 from pipelines import __version__
 from pipelines.cli.cohorts import cohorts
+from pipelines.cli.explain import explain
 from pipelines.cli.init import init
 from pipelines.cli.kv import kv
 from pipelines.cli.plan import plan
@@ -25,5 +26,5 @@ def command() -> None:
     """
 
 
-for verb in (plan, verify, trace, init, kv, transfer, cohorts, ui):
+for verb in (plan, explain, verify, trace, init, kv, transfer, cohorts, ui):
     command.add_command(verb)

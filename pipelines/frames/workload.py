@@ -1,4 +1,4 @@
-"""The workload of a cohort: moments of its request log per prompt bucket, and strata within each bucket."""
+"""The workload of a cohort: moments of its request log per prompt bucket, and strata within each bucket, by work and by output."""
 
 from typing import Any
 
@@ -78,6 +78,20 @@ class Strata(pa.DataFrameModel):
     prompt_tokens_m2: pl.Float64 = _column("Prompt, 2nd moment", "tokens^2", "E[p^2] of the stratum", ge=1)
     prompt_uncached_mean: pl.Float64 = _column("Mean prompt x uncached", "tokens^2", "E[p*u] of the stratum", ge=1)
     uncached_tokens_m2: pl.Float64 = _column("Uncached, 2nd moment", "tokens^2", "E[u^2] of the stratum", ge=1)
+
+    class Config:
+        """No other columns."""
+
+        strict = True
+
+
+class OutputStrata(pa.DataFrameModel):
+    """One row per output stratum: at most 16 per bucket, cut by output tokens into about equal counts."""
+
+    bucket: pl.String = _column("Bucket", "tokens", "range of prompt tokens that the stratum belongs to")
+    stratum: pl.Int64 = _column("Stratum", "", "number within the bucket, ascending by output tokens", ge=0, le=15)
+    requests: pl.Int64 = _column("Requests", "count", "requests in the stratum", ge=1)
+    output_tokens_mean: pl.Float64 = _column("Mean output", "tokens", "E[o] of the stratum", ge=1)
 
     class Config:
         """No other columns."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .findings import WORKLOAD_DIGITS, Ledger
+from .objectives import edge_of
 from .parameters import CONCURRENCY, RATE, Inputs
 from .traffic import rate_at
 
@@ -87,3 +88,12 @@ def check_declared(ledger: Ledger, workload: Mapping[str, Any], inputs: Inputs) 
         ledger.holds(CHECK, f"{WHOLE}.rate_rps", agree(found, rate), found, rate, RATE)
         check_shares(ledger, workload, rate)
     return True
+
+
+def check_edges(ledger: Ledger, workload: Mapping[str, Any], inputs: Inputs) -> None:
+    """Thresholds, and the edges of objectives of buckets, are edges of the buckets."""
+    edges = workload["bucket_edges_tokens"]
+    of_objectives = [found[0] for path in inputs.rows if (found := edge_of(path)) is not None]
+    for edge in dict.fromkeys((*inputs.thresholds, *of_objectives)):
+        why = "thresholds and edges of objectives are bucket edges (docs/formats.md)"
+        ledger.holds(CHECK, "workload.bucket_edges_tokens", edge in edges, edges, f"{edge} among them", why)

@@ -15,10 +15,10 @@ from . import transfers as tr
 from .equations import Prefill, piece_s, prefill_of
 from .findings import ABSOLUTE_SLACK, Ledger, close
 from .memory import mean_tokens, resident_bytes, whole_tokens
+from .names import BOUNDS
 from .parameters import Inputs, Parameters
 from .scenario import Knobs, Transit
 from .separation import decoding_of, in_flight_sequences, visible_movements
-from .names import BOUNDS
 from .topologies import Evaluator
 from .traffic import Cohort, Moments, Requests
 

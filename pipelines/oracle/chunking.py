@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import equations as eq
 from .memory import resident_bytes
 from .parameters import Parameters
 from .queues import pool_queue, residual_step_s, slot_wait_s
 from .scenario import Gauge, PathFigures, Refusal, Refused, timeline
-from .traffic import Requests
+from .traffic import Requests, Stratum
 from .whole_prompts import mixed_lanes
 
 PASSES = 12
@@ -43,16 +43,9 @@ def chunks_of(u: float, room: float) -> int:
     return max(1, math.ceil(u / room))
 
 
-def pieces_of(of: Parameters, requests: Requests, room: float) -> Pieces:
-    """`G_s = (1 + ψ)·(K_s·f(u_s/K_s) + q·(z_s - u_s²/K_s))` of every stratum, in chunks of the room that is left."""
-    counts = tuple(chunks_of(s.u1, room) for s in requests.strata)
-    longer = 1 + of.mixed_step_penalty
-    if of.prefill_curve is None:
-        d, r_p, q = of.prefill_overhead_s, of.prefill_tokens_per_s, of.prefill_s_per_token2
-        pairs = zip(requests.strata, counts, strict=True)
-        return Pieces(counts, tuple(longer * (d * count + s.u1 / r_p + q * s.z1) for s, count in pairs))
-    pairs = zip(requests.strata, counts, strict=True)
-    return Pieces(counts, tuple(longer * eq.pieces_s(of, count, s.u1, s.z1) for s, count in pairs))
+def own_part_s(of: Parameters, s: Stratum, count: int) -> float:
+    """`G_s = (1 + ψ)·(K_s·f(u_s/K_s) + q·(z_s - u_s²/K_s))` (s): the prompt's own part of its steps."""
+    return (1 + of.mixed_step_penalty) * eq.pieces_s(of, count, s.u1, s.z1)
 
 
 @dataclass(frozen=True)
@@ -63,16 +56,26 @@ class Chunks:
     requests: Requests
     budget: int
     decode: eq.Decode
+    _own_s: dict[tuple[int, int], float] = field(default_factory=dict, compare=False, repr=False)
+
+    def pieces(self, room: float) -> Pieces:
+        """`K_s` and `G_s` of every stratum, in chunks of the room that is left; each is timed once."""
+        counts, known = tuple(chunks_of(s.u1, room) for s in self.requests.strata), self._own_s
+        for place, count in enumerate(counts):
+            if (place, count) not in known:
+                known[place, count] = own_part_s(self.of, self.requests.strata[place], count)
+        return Pieces(counts, tuple(known[key] for key in enumerate(counts)))
 
     def settle(self, rate_rps: float, n: float) -> Settled:
         """`C' = C - b` and `b = x·t` in turn, 12 times from b = 0; ends early at `rho ≥ 1` or `C' < 1`."""
         x = rate_rps * self.decode.work.steps / n
-        rho, t, batch, counts, work_s = 0.0, 0.0, 0.0, (), 0.0
+        rho, t, batch, work_s = 0.0, 0.0, 0.0, 0.0
+        counts: tuple[int, ...] = ()
         for _ in range(PASSES):
             room = self.budget - batch
             if room < 1:
                 break
-            pieces = pieces_of(self.of, self.requests, room)
+            pieces = self.pieces(room)
             if pieces.counts == counts:  # the same work as in the pass before: nothing changes any more
                 break
             counts = pieces.counts
@@ -87,7 +90,7 @@ class Chunks:
 
     def executions(self, batch: float, room: float) -> tuple[float, ...]:
         """`S_s = K_s·t(b) + G_s` (s) of every stratum."""
-        pieces, step = pieces_of(self.of, self.requests, room), self.decode.steps.seconds(batch)
+        pieces, step = self.pieces(room), self.decode.steps.seconds(batch)
         return tuple(count * step + own for count, own in zip(pieces.counts, pieces.own_s, strict=True))
 
     def evaluate(self, rate_rps: float, arrival_scv: float, workers: int, gauge: Gauge) -> PathFigures:

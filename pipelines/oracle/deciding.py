@@ -13,6 +13,8 @@ from .parameters import Inputs
 from .resting import rests_on
 
 RULES = "docs/formats.md, Decision"
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A scenario with its verdicts and its place in the matrix."""

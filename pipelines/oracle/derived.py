@@ -10,9 +10,9 @@ from .canonical import sha256_of
 from .equations import prefill_of
 from .findings import Ledger, close
 from .memory import mean_tokens, whole_tokens
+from .names import BOUNDS, PART_KINDS
 from .parameters import BANDWIDTH, CURVE, HANDOVER, OVERHEAD_INPUTS, SEPARATED, Inputs, Parameters
 from .recomputing import operating_parts
-from .names import BOUNDS, PART_KINDS
 from .topologies import PARTS, PATHS
 from .traffic import Cohort, Requests
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from .names import TOPOLOGIES
 from .parameters import Inputs
 from .scenario import Knobs
-from .names import TOPOLOGIES
 
 KEPT_AT_MOST = 1000
 """Of more scenarios, a receipt holds those that a reader needs."""
@@ -140,7 +140,9 @@ def inventory_of(inputs: Inputs, thresholds: tuple[int, ...]) -> Inventory:
     """Read the inventory, with the thresholds that leave requests on either side."""
     return Inventory(
         inputs.gpus,
-        *(inputs.gpus_per_worker(pool) for pool in ("mixed", "prefill", "decode")),
+        inputs.gpus_per_worker("mixed"),
+        inputs.gpus_per_worker("prefill"),
+        inputs.gpus_per_worker("decode"),
         inputs.compared,
         tuple(sorted(inputs.chunk_tokens)) if "chunked" in inputs.compared else (),
         tuple(sorted(thresholds)),

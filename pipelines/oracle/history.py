@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .findings import WORKLOAD_DIGITS, Ledger
-from .parameters import HIT_RATIO, Inputs
 from .names import STEPS
+from .parameters import HIT_RATIO, Inputs
 
 CHECK = "workload"
 FORMAT = "docs/formats.md, Receipt"

@@ -9,8 +9,8 @@ from .cache import layer_bytes
 from .equations import decode_work
 from .findings import Ledger, close
 from .memory import batch_cap, resident_bytes
-from .parameters import SEPARATED, Inputs
 from .names import BOUNDS
+from .parameters import SEPARATED, Inputs
 from .traffic import Cohort
 
 CHECK = "kv"

@@ -10,6 +10,7 @@ from .cache import parse_cache
 from .curves import parse_curve
 from .enumerating import inventory_of
 from .findings import Ledger
+from .names import NOT_DECLARED, TOPOLOGIES
 from .parameters import (
     BANDWIDTH,
     CACHE,
@@ -28,7 +29,6 @@ from .parameters import (
     Inputs,
 )
 from .relations import check_relations
-from .names import NOT_DECLARED, TOPOLOGIES
 from .table import Range, Row, row_of, rows_with
 
 CHECK = "inputs"
@@ -56,7 +56,8 @@ def check_inputs(ledger: Ledger, table: Sequence[Mapping[str, Any]]) -> Inputs |
     )
     if not (complete and one and all(rows_fit)):
         return None
-    inputs = Inputs(rows, compared, *(_whole_numbers(rows, path) for path in _NUMBERS))
+    budgets, thresholds, routed_budgets = (_whole_numbers(rows, path) for path in _NUMBERS)
+    inputs = Inputs(rows, compared, budgets, thresholds, routed_budgets)
     return inputs if check_relations(ledger, inputs) and _check_size(ledger, inputs) else None
 
 

@@ -8,9 +8,9 @@ from operator import ge, gt, le, lt
 from typing import Any
 
 from .findings import SIGNIFICANT_DIGITS, Ledger, round_significant
+from .names import METRIC_UNITS
 from .objectives import LATENCIES, Objectives
 from .parameters import SEPARATED, Inputs
-from .names import METRIC_UNITS
 
 RULES = "docs/formats.md, Rules"
 _COMPARE = {"lte": le, "lt": lt, "gte": ge, "gt": gt}
@@ -140,9 +140,7 @@ def gates_on(topology: str, gates: Sequence[Mapping[str, Any]]) -> list[Mapping[
     return [gate for gate in gates if gate["applies"] and gate["limit"] is not None and topology in gate["topologies"]]
 
 
-def judge_all(
-    scenario: Mapping[str, Any], gates: Sequence[Mapping[str, Any]], objectives: Objectives
-) -> list[Judged]:
+def judge_all(scenario: Mapping[str, Any], gates: Sequence[Mapping[str, Any]], objectives: Objectives) -> list[Judged]:
     """Judge one scenario by every gate that applies and concerns its topology."""
     return [judge(scenario, gate, objectives) for gate in gates_on(scenario["topology"], gates)]
 

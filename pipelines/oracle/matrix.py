@@ -11,8 +11,8 @@ from typing import Any
 from .canonical import es6_number
 from .claims import LATENCY_LABEL, RESULT_PROVENANCE
 from .findings import Ledger
-from .parameters import CHUNKS, RATE, ROUTED_CHUNKS, SEPARATED, THRESHOLDS
 from .names import BOUNDS
+from .parameters import CHUNKS, RATE, ROUTED_CHUNKS, SEPARATED, THRESHOLDS
 
 CHECK = "matrix"
 FORMAT = "docs/formats.md, Matrix"
@@ -25,7 +25,16 @@ _INPUTS = {
     "ttft_objective_s": "objectives.ttft",
     "tpot_objective_s": "objectives.tpot",
 }
-_KNOBS = ("rate_rps", "threshold_tokens", "workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens", "gpus", "operating_parts")
+_KNOBS = (
+    "rate_rps",
+    "threshold_tokens",
+    "workers_mixed",
+    "workers_prefill",
+    "workers_decode",
+    "chunk_tokens",
+    "gpus",
+    "operating_parts",
+)
 _REFUSAL = ("kind", "resource", "figure", "limit")
 _RESULTS = (
     "ttft_worst_s",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +21,7 @@ class Objectives:
 
     of_all: Mapping[str, float]
     of_edges: tuple[tuple[int, Mapping[str, float]], ...] = ()
+    _known: dict[tuple[str, str], float | None] = field(default_factory=dict, compare=False, repr=False)
 
     def of(self, name: str, bucket: str) -> float | None:
         """`ttft_k`, `tpot_k` or `e2e_k` (s): of the smallest edge that the bucket lies below, if it has one.
@@ -28,9 +29,11 @@ class Objectives:
         >>> Objectives({"ttft": 2.0}, ((512, {"ttft": 0.5}),)).of("ttft", "[1,512)")
         0.5
         """
-        upper = float(bucket[:-1].partition(",")[2])
-        own = next((values for edge, values in self.of_edges if edge >= upper), {})
-        return own.get(name, self.of_all.get(name))
+        if (name, bucket) not in self._known:
+            upper = float(bucket[:-1].partition(",")[2])
+            own = next((values for edge, values in self.of_edges if edge >= upper), {})
+            self._known[name, bucket] = own.get(name, self.of_all.get(name))
+        return self._known[name, bucket]
 
     def judged_bucket(self, name: str, figures: Sequence[tuple[str, float | None]]) -> str | None:
         """Return the first bucket whose figure, of 10 digits, has the largest ratio to its objective.

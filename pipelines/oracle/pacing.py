@@ -38,7 +38,7 @@ class Steps:
         return self.curve.seconds(batch) + self.context_s * batch
 
     def pace(self, prefill_share: float, tokens_per_s: float) -> float:
-        """`t = pace(ρ_p, x)`: the smallest solution of `(1 - ρ_p)·t = t(1 + x·t)` (s); `ρ_p + x·c` is below 1.
+        """Return the time per output token: the smallest solution `t` of `(1 - ρ_p)·t = t(1 + x·t)` (s); `ρ_p + x·c < 1`.
 
         >>> round(Steps(0.01, 0.001, 0.0).pace(0.22, 40.0), 9)  # 0.011/(1 - 0.22 - 0.04)
         0.014864865

@@ -5,8 +5,8 @@ from __future__ import annotations
 from .cache import LATENT_DTYPE
 from .curves import parse_curve, uppers_in_all_or_none
 from .findings import Ledger
-from .parameters import BANDWIDTH, CURVE, GPU_MEMORY, KV_TOKENS, POOLS, Inputs
 from .names import BOUNDS, NOT_DECLARED
+from .parameters import BANDWIDTH, CURVE, GPU_MEMORY, KV_TOKENS, POOLS, Inputs
 
 CHECK = "inputs"
 FORMAT = "docs/formats.md, {}"

@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import ClassVar
 
 from .equations import Decode
+from .names import LANES
 from .objectives import Objectives
 from .parameters import Parameters
 from .queues import Wait
-from .names import LANES
 from .traffic import Moments, Requests
 from .transfers import Movement
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from .cache import ELEMENT_BYTES
+from .names import ALLOCATIONS, LINK_SHARING
 from .objectives import LATENCIES, edge_of
 from .parameters import (
     ARRIVAL_SCV,
@@ -23,7 +24,6 @@ from .parameters import (
     ROUTED_CHUNKS,
     THRESHOLDS,
 )
-from .names import ALLOCATIONS, LINK_SHARING
 
 Range = Literal["positive", "not negative", "ratio", "below one", "ceiling", "one or more", "count"]
 Presence = Literal[

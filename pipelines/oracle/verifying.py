@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .arrivals import check_declared
+from .arrivals import check_declared, check_edges
 from .budget import check_budget
 from .canonical import canonical_bytes, sha256_of
+from .changes import check_changes
 from .claims import check_claims
 from .deciding import Candidate, check_decision, decide
 from .derived import check_fingerprint, check_parts, check_service, check_transfer
@@ -19,9 +20,10 @@ from .holdings import check_kv
 from .inputs import check_inputs
 from .judging import check_gates, check_verdicts, judge_all
 from .matrix import check_matrix, check_matrix_summary
-from .parameters import Inputs
+from .objectives import objectives_of
 from .reading import ReceiptFile, read_bytes, read_receipt
-from .recomputing import check_scenarios
+from .recomputing import Plan, check_scenarios, plan_of
+from .searching import check_search
 from .structure import check_structure
 from .workload import check_workload
 
@@ -87,17 +89,21 @@ def check_content(ledger: Ledger, receipt: Mapping[str, Any], matrix: bytes | No
     check_service(ledger, receipt, inputs)
     check_transfer(ledger, receipt, inputs)
     check_parts(ledger, receipt, inputs)
-    check_scenarios(ledger, receipt, inputs)
-    _check_judgement(ledger, receipt, inputs)
+    plan = plan_of(receipt, inputs)
+    check_edges(ledger, receipt["workload"], inputs)
+    check_scenarios(ledger, plan)
+    _check_judgement(ledger, plan)
     return True
 
 
-def _check_judgement(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
-    """Check gates, verdicts and the decision, each from the exported figures."""
-    rules = receipt["rules"]
+def _check_judgement(ledger: Ledger, plan: Plan) -> None:
+    """Check gates, verdicts and the decision, each from the exported figures; then search and changes."""
+    receipt, inputs = plan.receipt, plan.inputs
+    rules, objectives = receipt["rules"], objectives_of(inputs.rows)
     check_gates(ledger, rules["gates"], inputs)
     candidates = [
-        Candidate(place, row, judge_all(row, rules["gates"])) for place, row in enumerate(receipt["scenarios"])
+        Candidate(place, row, judge_all(row, rules["gates"], objectives))
+        for place, row in enumerate(receipt["scenarios"])
     ]
     for candidate in candidates:
         check_verdicts(ledger, candidate.row, candidate.judged)
@@ -107,3 +113,5 @@ def _check_judgement(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs)
     check_decision(ledger, receipt, inputs, choice)
     if receipt["transfer"] is not None:
         check_budget(ledger, receipt, inputs, choice.of_topology("disaggregated"))
+    check_search(ledger, plan, choice)
+    check_changes(ledger, plan, choice, prefer)

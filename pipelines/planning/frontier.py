@@ -1,5 +1,7 @@
 """Which latency budgets could be promised with how much to operate, and the baselines of separated scenarios (docs/arithmetic.md, section 10)."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -12,6 +14,45 @@ from pipelines.topologies.matrix import LATENCIES
 FIGURES = ("ttft", "tpot", "stall")
 _COLUMNS = {"ttft": "ttft_worst_s", "tpot": "tpot_worst_s", "stall": "stall_s"}
 BASELINES = ("aggregated", "chunked")
+
+GAIN = 0.01
+"""By how much a figure must be smaller to be worth more parts or GPUs."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A scenario that might be on the frontier of ``figure``: operating parts, GPUs, seconds, its order in the matrix, its knobs."""
+
+    figure: str
+    parts: float
+    gpus: int
+    value_s: float
+    order: tuple[float, ...]
+    knobs: dict[str, Any]
+
+
+def thinned(candidates: Iterable[Candidate]) -> list[dict[str, Any]]:
+    """The knobs of those on the frontier, in the order of :func:`frontier`."""
+    found: list[dict[str, Any]] = []
+    ordered = sorted(
+        candidates, key=lambda one: (FIGURES.index(one.figure), one.parts, one.gpus, one.value_s, one.order)
+    )
+    kept: list[Candidate] = []
+    for one in ordered:
+        if _gains(
+            one.parts, one.gpus, one.value_s, [(k.parts, k.gpus, k.value_s) for k in kept if k.figure == one.figure]
+        ):
+            kept.append(one)
+            found.append(one.knobs)
+    return found
+
+
+def _gains(parts: float, gpus: int, value_s: float, kept: list[tuple[float, int, float]]) -> bool:
+    """Whether a figure is smaller enough than all kept ones of as few parts and GPUs."""
+    return all(
+        parts < other_parts or gpus < other_gpus or value_s < (1 - GAIN) * other
+        for other_parts, other_gpus, other in kept
+    )
 
 
 def _within(figure: str, inputs: InputTable) -> pl.Expr:
@@ -40,12 +81,13 @@ def frontier(matrix: pl.DataFrame, inputs: InputTable) -> pl.DataFrame:
 
 
 def _least(figure: str, candidates: pl.DataFrame) -> list[dict[str, Any]]:
-    """Those that no other one beats: fewest parts first, then GPUs, each with a smaller figure than all before with as few GPUs."""
+    """Those that gain over all that have as few parts and GPUs; fewest parts first, then GPUs."""
     kept: list[dict[str, Any]] = []
     ordered = candidates.sort("operating_parts", "gpus", _COLUMNS[figure], "place")
     for row in ordered.iter_rows(named=True):
         value = row[_COLUMNS[figure]]
-        if all(other["gpus"] > row["gpus"] or other["value_s"] > value for other in kept):
+        before = [(other["operating_parts"], other["gpus"], other["value_s"]) for other in kept]
+        if _gains(row["operating_parts"], row["gpus"], value, before):
             kept.append(
                 {name: row[name] for name in ("scenario", "operating_parts", "gpus")}
                 | {"figure": figure, "value_s": value}

@@ -99,16 +99,21 @@ def stand(inputs: InputTable, workload: Workload, rows: Rows, gates: Sequence[Ga
 
 
 def _judged(inputs: InputTable, rows: Rows, figures: Figures, gate: Gate) -> tuple[NDArray[np.int64], Floats]:
-    figure, limit = _held(inputs, rows, figures, gate)
+    figure, limit = gate_figure(inputs, rows, figures, gate)
     if METRICS[gate["metric"]].needs_latency:
         figure = np.where(figures.judged.refused, np.nan, figure)
-    holds = _HOLDS[gate["op"]](figure, limit)
-    verdict = np.where(np.isnan(figure), REFUSED, np.where(holds, PASS, FAIL))
+    verdict = np.where(np.isnan(figure), REFUSED, np.where(holds(gate, figure, limit), PASS, FAIL))
     distance = limit - figure if gate["op"] in UPPER_LIMITS else figure - limit
     return verdict, np.where(limit != 0, distance / np.where(limit != 0, limit, 1.0), np.nan)
 
 
-def _held(inputs: InputTable, rows: Rows, figures: Figures, gate: Gate) -> tuple[Floats, Floats]:
+def holds(gate: Gate, figure: Floats, limit: Floats) -> Bools:
+    """Whether each figure is on the right side of its limit."""
+    found: Bools = _HOLDS[gate["op"]](figure, limit)
+    return found
+
+
+def gate_figure(inputs: InputTable, rows: Rows, figures: Figures, gate: Gate) -> tuple[Floats, Floats]:
     """The figure that ``gate`` judges in every row, and its limit."""
     latency = judged_by_bucket(gate)
     if latency is not None:

@@ -12,17 +12,17 @@ from pipelines.frames.digits import RESULT_DIGITS, round_results
 from pipelines.frames.inputs import BOUNDS, inputs_json
 from pipelines.frames.workload import ALL
 from pipelines.gates.rules import applicable, part_weights, preferred_keys
+from pipelines.planning.reliance import rests_on, unobserved_share
 from pipelines.receipts.cache import kv_section, transfer_section
+from pipelines.receipts.changes import changes_section, search_section
 from pipelines.receipts.headlines import NOTHING_PASSES
 from pipelines.receipts.matrix_csv import matrix_csv
 from pipelines.receipts.plan import PlanFrames
-from pipelines.receipts.changes import changes_section, search_section
-from pipelines.planning.reliance import rests_on, unobserved_share
 from pipelines.receipts.scenarios import scenarios_section
 from pipelines.topologies.constants import MIXED
 from pipelines.topologies.declared import PART_KINDS, TOPOLOGIES, TopologyPath
 from pipelines.topologies.paths.path import whole_prompts
-from pipelines.topologies.question import Question, Workload
+from pipelines.topologies.question import Question
 from pipelines.topologies.requests import Computed
 
 STATEMENT = (
@@ -93,6 +93,7 @@ def _workload(plan: PlanFrames) -> Json:
             # attention of a very long prompt is no whole number that JSON holds exactly: the double is what is computed with
             "buckets": plan.buckets.with_columns(pl.col("attention_max").cast(pl.Float64)).to_dicts(),
             "strata": plan.strata.to_dicts(),
+            "outputs": plan.outputs.to_dicts(),
             "windows": plan.windows.to_dicts(),
         }
     )
@@ -100,7 +101,7 @@ def _workload(plan: PlanFrames) -> Json:
 
 def _service(plan: PlanFrames) -> list[Json]:
     """E[S] and E[S²] of whole prompts, per bound and bucket."""
-    workload, rows = Workload(plan.buckets, plan.strata), []
+    workload, rows = plan.workload, []
     for bound in BOUNDS:
         question = Question(plan.table, workload, bound)
         work = question.work(_WHOLE, None)

@@ -13,7 +13,7 @@ from pipelines.topologies.constants import DECODE, MIXED
 from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.memory import LAYOUT_INPUT, kv_memory_bytes, served_cache, served_shape
 from pipelines.topologies.paths.path import Decoding, decoding
-from pipelines.topologies.question import Question, Workload
+from pipelines.topologies.question import Question
 from pipelines.topologies.transfers import (
     BANDWIDTH_INPUT,
     CURVE_INPUT,
@@ -72,7 +72,7 @@ def _kept(inputs: InputTable, bound: Bound) -> Json:
 
 def _batch_caps(plan: PlanFrames) -> list[Json]:
     """Tokens and bytes of a mean decoding sequence, and how many of them a worker decodes at once, where one path serves all."""
-    workload, rows = Workload(plan.buckets, plan.strata), []
+    workload, rows = plan.workload, []
     declared = [TOPOLOGIES[name] for name in plan.table.words("topologies.compared")]
     for topology in declared:
         if topology.routes:
@@ -119,7 +119,7 @@ def transfer_section(plan: PlanFrames) -> Json | None:
 
 
 def _moved(plan: PlanFrames, bound: Bound) -> Json:
-    moved = Question(plan.table, Workload(plan.buckets, plan.strata), bound).work(_SEPARATED, None).moved
+    moved = Question(plan.table, plan.workload, bound).work(_SEPARATED, None).moved
     assert moved is not None
     affine = moved.model.affine
     return {
@@ -139,7 +139,7 @@ def _budget(plan: PlanFrames) -> Json | None:
     if speaking.is_empty():
         return None
     rows = plan.matrix.filter(pl.col("scenario") == speaking["scenario"].item()).to_dicts()
-    budget = transfer_budget(rows, plan.table, Workload(plan.buckets, plan.strata))
+    budget = transfer_budget(rows, plan.table, plan.workload)
     for part in (*budget["rows"], *budget["staging"]):
         part.update({name: significant(value) for name, value in part.items() if isinstance(value, float)})
     return budget

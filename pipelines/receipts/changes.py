@@ -9,7 +9,6 @@ from pipelines.planning.frontier import baselines, frontier
 from pipelines.planning.speaking import Changes, Decided, measure_next
 from pipelines.receipts.plan import PlanFrames
 from pipelines.topologies.constants import CONCURRENCY_INPUT
-from pipelines.topologies.question import Workload
 
 Json = dict[str, Any]
 
@@ -18,7 +17,7 @@ def decided(plan: PlanFrames) -> Decided:
     """The decision of a plan with what it was made from."""
     return Decided(
         inputs=plan.table,
-        workload=Workload(plan.buckets, plan.strata),
+        workload=plan.workload,
         gates=plan.gates,
         decision=plan.decision,
         matrix=plan.matrix,

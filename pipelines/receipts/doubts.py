@@ -17,15 +17,15 @@ LEAST_OF_LINE = 1 / 8
 """A bandwidth in bits that was meant in bytes is an eighth; engines that were measured reach a quarter of the line or more."""
 
 
-def input_doubts(inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame) -> list[str]:
+def input_doubts(inputs: InputTable, workload: Workload) -> list[str]:
     """Everything that is doubtful, one sentence each."""
     found = [*_ranks(inputs)]
     if inputs.has(LINKS_INPUT):
         found += [
             *_slow_links(inputs),
             *_idle_links(inputs),
-            *_nothing_cached(inputs, strata),
-            *_curve(inputs, buckets, strata),
+            *_nothing_cached(inputs, workload.strata),
+            *_curve(inputs, workload),
         ]
     return found
 
@@ -60,7 +60,7 @@ def _nothing_cached(inputs: InputTable, strata: pl.DataFrame) -> Iterator[str]:
         yield "network.prefix_at_destination changes nothing: no prompt has cached tokens"
 
 
-def _curve(inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame) -> Iterator[str]:
+def _curve(inputs: InputTable, workload: Workload) -> Iterator[str]:
     if not inputs.has(CURVE_INPUT):
         return
     if all(point.high_s is None for point in parse_curve(inputs.word(CURVE_INPUT))):
@@ -68,7 +68,7 @@ def _curve(inputs: InputTable, buckets: pl.DataFrame, strata: pl.DataFrame) -> I
     then = "overhead and bandwidth hold there" if inputs.has(BANDWIDTH_INPUT) else "its ends are continued there"
     for bound in BOUNDS:
         moved = (
-            Question(inputs, Workload(buckets, strata), bound).work(TOPOLOGIES["disaggregated"].paths[0], None).moved
+            Question(inputs, workload, bound).work(TOPOLOGIES["disaggregated"].paths[0], None).moved
         )
         if moved is not None:
             yield from _outside(moved, bound, then)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from pipelines.frames.inputs import InputTable
+from pipelines.topologies.question import Workload
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class PlanFrames:
     frozen: pl.DataFrame  # FrozenCohort
     buckets: pl.DataFrame  # Buckets
     strata: pl.DataFrame  # Strata
+    outputs: pl.DataFrame  # OutputStrata
     windows: pl.DataFrame  # Windows
     evaluations: list[pl.DataFrame]  # Evaluation, one per compared topology
     matrix: pl.DataFrame  # ScenarioMatrix
@@ -27,6 +29,11 @@ class PlanFrames:
     sensitivity: pl.DataFrame  # SensitivityRows
     break_even: pl.DataFrame  # BreakEvenRows
     workers_less: pl.DataFrame  # WorkerLessRows
+
+    @property
+    def workload(self) -> Workload:
+        """The requests as topologies read them."""
+        return Workload(self.buckets, self.strata, self.outputs)
 
     @property
     def table(self) -> InputTable:

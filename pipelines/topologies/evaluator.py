@@ -73,8 +73,7 @@ def evaluate(
     fingerprint: str,
     scenarios: pl.DataFrame,
     inputs: InputTable,
-    buckets: pl.DataFrame,
-    strata: pl.DataFrame,
+    workload: Workload,
 ) -> pl.DataFrame:
     """Evaluate every scenario of ``topology`` under both bounds: an :class:`Evaluation` frame, one row per scenario, bound and bucket.
 
@@ -84,7 +83,6 @@ def evaluate(
     own = scenarios.filter(pl.col("topology") == topology)
     if own.is_empty():
         return _nothing()
-    workload = Workload(buckets, strata)
     frames = []
     for bound in BOUNDS:
         question = Question(inputs, workload, bound)
@@ -180,7 +178,7 @@ def _scenario_figures(rows: pl.DataFrame, question: Question, found: Evaluated) 
             [name if is_shown else None for name, is_shown in zip(queues, shown, strict=True)], dtype=pl.String
         ),
         "cost_per_million_tokens": _absent(_cost(rows, question, found), shown),
-        "screening": pl.Series([""] * figures.rows),
+        "screening": pl.Series(figures.screening()),
     }
 
 

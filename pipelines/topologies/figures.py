@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.arithmetic.numbers import Bools, Floats, Number, column
+from pipelines.arithmetic.shares import within
 from pipelines.frames.evaluation import LANES
 from pipelines.topologies.constants import Objectives
 from pipelines.topologies.paths.path import Load, PathResult
@@ -17,6 +18,10 @@ TO_FIRST_TOKEN = {"prefill": LANES[:3], "decode": LANES[:7]}
 FLOORS = ("ttft_floor", "tpot_floor")
 QUEUES = ("prefill", "transfer", "decode")
 NONE = -1
+
+REGIMES = ("arrivals", "runs", "lane", "long_prompts", "slots", "tpot", "curve")
+"""Regimes in which the closed forms are known to be off, in the order in which a row names them."""
+TPOT_NEAR = 1.5
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,7 @@ class Latencies:
         multi = path.requests.of_buckets("m")
         by_prefill = path.first_token == "prefill"
         self._first_step = multi if by_prefill else np.ones_like(outputs)
+        self._waiting = np.ones_like(outputs) if _moves(path) else multi
         # answers of one and two tokens leave nothing; the difference of two rounded moments may fall just below
         self._remaining = np.maximum(0.0, outputs - 1 - multi) if by_prefill else outputs - 1
         self._later = outputs - 1
@@ -67,12 +73,12 @@ class Latencies:
         path = self.path
         return {
             "admission_s": np.atleast_2d(column(np.asarray(path.admission) + np.zeros(1))),
-            "prefill_wait_s": path.prefill_wait[:, None],
+            "prefill_wait_s": path.prefill_wait.of_buckets(path.requests),
             "prefill_execution_s": np.atleast_2d(path.execution_buckets),
             "transfer_wait_s": path.transfer_wait[:, None],
             "kv_movement_s": np.atleast_2d(path.movement_buckets),
-            "decode_wait_s": path.decode_wait[:, None],
-            "first_decode_step_s": path.t[:, None] * self._first_step,
+            "decode_wait_s": path.after_wait[:, None] * self._waiting,
+            "first_decode_step_s": path.first_step[:, None] * self._first_step,
             "remaining_generation_s": path.t[:, None] * self._remaining,
         }
 
@@ -112,24 +118,48 @@ class Latencies:
 
     def met(self) -> Floats:
         """met_k: the share of the cohort that lies in each bucket and meets all its objectives."""
-        path, strata, place = self.path, self.path.requests.strata, self.path.requests.strata.bucket
+        in_time = self.path.requests.strata.sums(self._first_token_in_time() * self.path.requests.strata.cohort_share)
+        return in_time * self._generated_in_time()
+
+    def _first_token_in_time(self) -> Floats:
+        """Share of each stratum whose first token is in time, rows x strata: half of it a deviation longer, half one shorter."""
+        path, place = self.path, self.path.requests.strata.bucket
         lanes = self.lanes | {
+            "prefill_wait_s": path.prefill_wait.of_strata(),
             "prefill_execution_s": np.atleast_2d(path.execution_strata),
             "kv_movement_s": np.atleast_2d(path.movement_strata),
         }
         if path.first_token == "decode":
-            lanes["first_decode_step_s"] = path.t[:, None]
-        fixed: Floats = sum((lanes[lane] for lane in TO_FIRST_TOKEN[path.first_token]), np.zeros(1))
-        wait, probability = (np.asarray(column(one)) for one in (path.queue.mean_s, path.queue.probability))
-        fixed = fixed - wait
-        slack = self.objectives.ttft[:, place] - fixed
+            lanes["decode_wait_s"] = path.after_wait[:, None]
+            lanes["first_decode_step_s"] = path.first_step[:, None]
+        wait, probability = (_across(one) for one in (path.kept.mean_s, path.kept.probability))
+        fixed = sum((lanes[lane] for lane in TO_FIRST_TOKEN[path.first_token]), np.zeros(1)) - wait
+        limit = self.objectives.ttft[:, place]
         if np.isfinite(self.objectives.e2e).any():
-            slack = np.minimum(slack, self.objectives.e2e[:, place] - fixed - self.after_first[:, place])
+            limit = np.minimum(limit, self.objectives.e2e[:, place] - self.after_first[:, place])
         waits = np.where(wait > 0, wait, 1.0)
-        in_time = np.where(wait > 0, 1 - probability * np.exp(-probability * slack / waits), 1.0)
-        slow = np.nan_to_num(self.tpot, nan=0.0) > self.objectives.tpot
-        late = (slack < 0) | slow[:, place]
-        return strata.sums(np.where(late, 0.0, in_time) * strata.cohort_share)
+        halves = []
+        for slack in (limit - fixed - path.spread, limit - fixed + path.spread):
+            in_time = np.where(wait > 0, 1 - probability * np.exp(-probability * slack / waits), 1.0)
+            halves.append(np.where(slack < 0, 0.0, in_time))
+        met: Floats = (halves[0] + halves[1]) / 2
+        return met
+
+    def _generated_in_time(self) -> Floats:
+        """Share of each bucket's requests whose TPOT is within its objective, rows x buckets."""
+        outputs, own = self.path.requests.outputs, self.path.generation
+        steps = np.maximum(outputs.tokens - 1, 0.0)
+        objective = self.objectives.tpot[:, outputs.bucket]
+        alone, t = _across(own.alone), _across(own.t)
+        allowed = steps * (objective - alone)
+        wait = own.wait[:, outputs.bucket] if own.wait.ndim == 2 and own.wait.shape[1] > 1 else _across(own.wait)
+        mean = wait + steps * (t - alone)
+        turned = np.where(steps > 0, _across(own.turnover) * steps, 1.0)
+        others = _across(own.others) * steps**2 * 2 * (turned + np.expm1(-turned)) / turned**2
+        variance = _across(own.wait_scv) * wait**2 + steps * _across(own.per_step) + others
+        met = within(allowed, mean, variance)
+        met = np.where(objective >= _across(own.surely_s), 1.0, met)
+        return outputs.shares(np.where(steps > 0, met, 1.0))
 
     def floors(self) -> tuple[Floats, Floats]:
         """How far the floors of TTFT and TPOT are from their objectives, as ratios, rows (or one) x buckets."""
@@ -207,8 +237,28 @@ class Figures:
     @property
     def dominant_queue(self) -> NDArray[np.int64]:
         """Place in :data:`QUEUES` of the longest wait, of two paths the larger of each."""
-        waits = [np.max([getattr(one.path, f"{queue}_wait") for one in self.paths], axis=0) for queue in QUEUES]
+        of_paths = [
+            (one.path.prefill_wait.mean(one.path.requests), one.path.transfer_wait, one.path.after_wait)
+            for one in self.paths
+        ]
+        waits = [np.max([waits[place] for waits in of_paths], axis=0) for place in range(len(QUEUES))]
         return np.argmax(np.nan_to_num(np.array(waits)), axis=0)
+
+    def screening(self) -> list[str]:
+        """Per row the names of the regimes that any of its paths is in, space-separated."""
+        known: dict[str, Bools] = {}
+        for one in self.paths:
+            for name, rows in (one.path.screening | self._near_tpot(one)).items():
+                known[name] = known.get(name, np.zeros(self.rows, dtype=bool)) | rows
+        return [" ".join(name for name in REGIMES if name in known and known[name][row]) for row in range(self.rows)]
+
+    def _near_tpot(self, one: Latencies) -> dict[str, Bools]:
+        """Where a TPOT objective is so near to the mean that goodput depends on how TPOT varies, which prefill beside it makes hard to say."""
+        if _moves(one.path):
+            return {}
+        answering = one.path.requests.of_buckets("o1") > 1
+        near = one.objectives.tpot[:, answering] < TPOT_NEAR * one.path.t[:, None]
+        return {"tpot": np.broadcast_to(near.any(axis=1), (self.rows,))}
 
     @cached_property
     def judged(self) -> Judged:
@@ -286,3 +336,9 @@ def _seconds(path: PathResult, floor: str) -> Floats:
 
 def _moves(path: PathResult) -> bool:
     return any(load.resource == "link" for load in path.loads)
+
+
+def _across(values: Number) -> Floats:
+    """One value per row beside columns: what is two-dimensional already stays."""
+    known = np.asarray(values, dtype=np.float64)
+    return known[:, None] if known.ndim == 1 else known

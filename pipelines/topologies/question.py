@@ -46,17 +46,18 @@ class Layout:
 
 @dataclass(frozen=True)
 class Workload:
-    """What is known of the requests: the buckets and strata frames, and those of each path, looked up once."""
+    """What is known of the requests: the buckets, strata and output strata, and those of each path, looked up once."""
 
     buckets: pl.DataFrame
     strata: pl.DataFrame
+    outputs: pl.DataFrame
     _paths: dict[tuple[str, int | None], PathRequests | None] = field(default_factory=dict)
 
     def of(self, prompts: str, threshold: int | None) -> PathRequests | None:
         """The requests of a path; None where it serves none."""
         key = (prompts, threshold if prompts != "all" else None)
         if key not in self._paths:
-            self._paths[key] = path_requests(self.buckets, self.strata, *key)
+            self._paths[key] = path_requests(self.buckets, self.strata, self.outputs, *key)
         return self._paths[key]
 
     def thresholds(self, inputs: InputTable) -> list[int]:

@@ -29,7 +29,12 @@ _MEANS = {
     "po": "prompt_output_mean",
     "m": "multi_token_share",
 }
-_LARGEST = {"p_max": "prompt_tokens_max", "u_max": "uncached_tokens_max", "z_max": "attention_max"}
+_LARGEST = {
+    "p_max": "prompt_tokens_max",
+    "u_max": "uncached_tokens_max",
+    "z_max": "attention_max",
+    "o_max": "output_tokens_max",
+}
 _OF_STRATA = {
     "p": "prompt_tokens_mean",
     "u": "uncached_tokens_mean",
@@ -87,13 +92,29 @@ class Strata:
 
 
 @dataclass(frozen=True)
+class Outputs:
+    """Arrays over the output strata of a path: place of the bucket, share of its requests, mean output tokens."""
+
+    bucket: NDArray[np.int64]
+    within: Floats
+    tokens: Floats
+
+    def shares(self, values: Floats) -> Floats:
+        """Means over the output strata of each bucket, weighted by their requests: the last axis becomes that of buckets."""
+        starts = np.flatnonzero(np.diff(self.bucket, prepend=-1))
+        return np.add.reduceat(values * self.within, starts, axis=-1)
+
+
+@dataclass(frozen=True)
 class PathRequests:
-    """The requests that a path serves: ``part`` (g) of all, their ``moments`` by symbol, buckets in ascending order, strata."""
+    """The requests that a path serves: ``part`` (g) of all, ``count``, their ``moments`` by symbol, buckets in ascending order, strata."""
 
     part: float
+    count: int
     moments: dict[str, float]
     buckets: tuple[Bucket, ...]
     strata: Strata
+    outputs: Outputs
 
     def of_buckets(self, symbol: str) -> Floats:
         """One moment of every bucket."""
@@ -105,7 +126,13 @@ class PathRequests:
         own = strata.bucket == place
         kept = {name: getattr(strata, name)[own] for name in ("within", "cohort_share", *_OF_STRATA)}
         alone = Strata(bucket=np.zeros(int(own.sum()), dtype=np.int64), share=kept["within"], **kept)
-        return PathRequests(float(kept["cohort_share"].sum()), bucket.moments, (bucket,), alone)
+        written = self.outputs.bucket == place
+        outputs = Outputs(
+            np.zeros(int(written.sum()), dtype=np.int64), self.outputs.within[written], self.outputs.tokens[written]
+        )
+        return PathRequests(
+            float(kept["cohort_share"].sum()), bucket.requests, bucket.moments, (bucket,), alone, outputs
+        )
 
     @property
     def shares(self) -> Floats:
@@ -129,7 +156,7 @@ def _moments(row: dict[str, Any]) -> dict[str, float]:
 
 def _serves(prompts: str, threshold: int | None) -> Callable[[Bucket], bool]:
     if prompts == "all":
-        return lambda bucket: True
+        return lambda _: True
     assert threshold is not None
     if prompts == "below_threshold":
         return lambda bucket: bucket.upper is not None and bucket.upper <= threshold
@@ -137,7 +164,7 @@ def _serves(prompts: str, threshold: int | None) -> Callable[[Bucket], bool]:
 
 
 def path_requests(
-    buckets: pl.DataFrame, strata: pl.DataFrame, prompts: str = "all", threshold: int | None = None
+    buckets: pl.DataFrame, strata: pl.DataFrame, outputs: pl.DataFrame, prompts: str = "all", threshold: int | None = None
 ) -> PathRequests | None:
     """The requests of a path that serves ``prompts``; None where there are none."""
     rows = buckets.filter(pl.col("bucket") != ALL).to_dicts()
@@ -146,11 +173,11 @@ def path_requests(
     if not own:
         return None
     total, served = sum(bucket.requests for bucket in whole), sum(bucket.requests for bucket in own)
-    if len(own) == len(whole):
-        moments = _moments(buckets.filter(pl.col("bucket") == ALL).row(0, named=True))
-    else:
-        moments = _mixed(own)
-    return PathRequests(served / total, moments, own, _strata(strata, own, served, total))
+    overall = buckets.filter(pl.col("bucket") == ALL).row(0, named=True)
+    moments = _moments(overall) if len(own) == len(whole) else _mixed(own)
+    return PathRequests(
+        served / total, served, moments, own, _strata(strata, own, served, total), _outputs(outputs, own)
+    )
 
 
 def _mixed(buckets: tuple[Bucket, ...]) -> dict[str, float]:
@@ -172,6 +199,18 @@ def _strata(strata: pl.DataFrame, buckets: tuple[Bucket, ...], served: int, tota
         cohort_share=requests / total,
         within=requests / of_bucket,
         **{symbol: own[name].to_numpy().astype(np.float64) for symbol, name in _OF_STRATA.items()},
+    )
+
+
+def _outputs(outputs: pl.DataFrame, buckets: tuple[Bucket, ...]) -> Outputs:
+    places = {bucket.label: place for place, bucket in enumerate(buckets)}
+    own = outputs.filter(pl.col("bucket").is_in(list(places)))
+    bucket = np.array([places[label] for label in own["bucket"]], dtype=np.int64)
+    of_bucket = np.array([one.requests for one in buckets], dtype=np.float64)[bucket]
+    return Outputs(
+        bucket,
+        own["requests"].to_numpy().astype(np.float64) / of_bucket,
+        own["output_tokens_mean"].to_numpy().astype(np.float64),
     )
 
 

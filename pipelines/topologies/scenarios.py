@@ -1,6 +1,7 @@
 """The search space: every pool split, chunk budget and routing threshold that the inventory admits, one row per scenario."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
@@ -72,4 +73,31 @@ def _routed_name() -> pl.Expr:
         pl.when(pl.col("chunk_tokens").is_null())
         .then(pl.format("routed/t{}/n{}/p{}/d{}", "threshold_tokens", "workers_mixed", *pools))
         .otherwise(pl.format("routed/t{}/n{}/c{}/p{}/d{}", "threshold_tokens", "workers_mixed", "chunk_tokens", *pools))
+    )
+
+
+def named(inputs: InputTable, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Scenarios of the given ``topology`` and knobs, with their names and GPUs; other keys are kept, ``place`` is theirs among ``rows``."""
+    knobs = dict.fromkeys(KNOBS, pl.Int64)
+    more = {"speaks": pl.Boolean} if rows and "speaks" in rows[0] else {}
+    frame = pl.DataFrame(
+        [{name: row.get(name) for name in ("topology", *knobs, *more)} for row in rows],
+        schema={"topology": pl.String} | knobs | more,
+    )
+    name = (
+        pl.when(pl.col("topology") == "aggregated")
+        .then(pl.format("aggregated/n{}", "workers_mixed"))
+        .when(pl.col("topology") == "chunked")
+        .then(pl.format("chunked/n{}/c{}", "workers_mixed", "chunk_tokens"))
+        .when(pl.col("topology") == "disaggregated")
+        .then(pl.format("disaggregated/p{}/d{}", "workers_prefill", "workers_decode"))
+        .otherwise(_routed_name())
+    )
+    used = pl.sum_horizontal(
+        [pl.col(f"workers_{pool}").fill_null(0) * count for pool, count in gpus_per_worker(inputs).items()]
+    )
+    return (
+        frame.with_columns(scenario=name, gpus=used)
+        .with_row_index("place")
+        .select("scenario", "topology", pl.col("place").cast(pl.Int64), *KNOBS, "gpus", *more)
     )

@@ -4,7 +4,14 @@ from pipelines.traces.freeze import frozen_cohort, inputs_frame, read_cohort_req
 from pipelines.traces.log import Log, LogOptions, read_log
 from pipelines.traces.registry import FORMATS
 from pipelines.traces.requests import CohortRequests, requests_sha256
-from pipelines.traces.workload import bucket_frame, bucket_labels, duration_s, stratum_frame, window_frame
+from pipelines.traces.workload import (
+    bucket_frame,
+    bucket_labels,
+    duration_s,
+    output_stratum_frame,
+    stratum_frame,
+    window_frame,
+)
 
 __all__ = [
     "FORMATS",
@@ -16,6 +23,7 @@ __all__ = [
     "duration_s",
     "frozen_cohort",
     "inputs_frame",
+    "output_stratum_frame",
     "read_cohort_requests",
     "read_log",
     "requests_sha256",

@@ -1,10 +1,10 @@
-"""Moments of requests: rates, prompt, uncached and output moments per bucket, strata within buckets.
+"""Moments of requests: rates, prompt, uncached and output moments per bucket, strata within buckets by uncached and by output tokens.
 
 Sums are taken in integers, so they are exact and the same on any number of threads: products of two token counts or of two gaps in
 128 bits, powers beyond in Python over the distinct prompts. A figure is one ratio of such sums, rounded to 12 significant digits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -12,7 +12,7 @@ from itertools import pairwise
 import polars as pl
 
 from pipelines.frames.digits import WORKLOAD_DIGITS, significant
-from pipelines.frames.workload import ALL, Buckets, Strata, Windows
+from pipelines.frames.workload import ALL, Buckets, OutputStrata, Strata, Windows
 from pipelines.traces.arrivals import NS_PER_S, window_figures, window_lengths_s
 
 STRATA_PER_BUCKET = 16
@@ -56,6 +56,11 @@ def stratum_frame(requests: pl.DataFrame, edges: Sequence[int]) -> pl.DataFrame:
     return Workload(requests, edges).strata()
 
 
+def output_stratum_frame(requests: pl.DataFrame, edges: Sequence[int]) -> pl.DataFrame:
+    """The :class:`OutputStrata` of a :class:`Requests` frame: see :meth:`Workload.outputs`."""
+    return Workload(requests, edges).outputs()
+
+
 def window_frame(requests: pl.DataFrame, edges: Sequence[int], *, kind: str = "open") -> pl.DataFrame:
     """The :class:`Windows` of a :class:`Requests` frame: see :meth:`Workload.windows`."""
     return Workload(requests, edges, kind).windows()
@@ -93,13 +98,26 @@ class Workload:
         A request with ``r`` requests of fewer uncached tokens among the ``N_k`` of its bucket is in stratum
         ``floor(16 r / N_k)``: one count of uncached tokens, one stratum.
         """
-        rows = [
-            {"bucket": self._labels[place], "stratum": stratum} | sums.figures()
-            for place, prompts in self._prompts.items()
-            for stratum, sums in _strata(prompts).items()
-        ]
+        rows = []
+        for place, prompts in self._prompts.items():
+            for stratum, part in _strata(prompts, _uncached).items():
+                sums = _Sums()
+                for pair in part:
+                    sums.add_prompts(*pair)
+                rows.append({"bucket": self._labels[place], "stratum": stratum} | sums.figures())
         names = list(Strata.to_schema().columns)
         return Strata.validate(_frame([{name: row[name] for name in names} for row in rows], Strata))
+
+    def outputs(self) -> pl.DataFrame:
+        """The :class:`OutputStrata`, bucket by bucket: cut as :meth:`strata` are, by output tokens in place of uncached ones."""
+        rows: list[dict[str, object]] = []
+        for place, lengths in self._counted("output_tokens").items():
+            for stratum, part in _strata(lengths, _output).items():
+                requests = sum(count for _, count in part)
+                mean = rounded_ratio(sum(o * count for o, count in part), requests)
+                label = self._labels[place]
+                rows.append({"bucket": label, "stratum": stratum, "requests": requests, "output_tokens_mean": mean})
+        return OutputStrata.validate(_frame(rows, OutputStrata))
 
     def windows(self) -> pl.DataFrame:
         """The :class:`Windows`: all requests, then each bucket that holds any; none unless ``open``."""
@@ -117,20 +135,23 @@ class Workload:
         return bucket_labels(self.edges)
 
     @cached_property
-    def _prompts(self) -> dict[int, list["_Pair"]]:
+    def _prompts(self) -> dict[int, list["_Counted"]]:
         """By bucket, ascending: distinct pairs of prompt and cached tokens with their counts."""
-        pairs = (
+        return self._counted("prompt_tokens", "cached_prompt_tokens")
+
+    def _counted(self, *columns: str) -> dict[int, list["_Counted"]]:
+        """By bucket, ascending: distinct values of ``columns`` with their counts."""
+        distinct = (
             self.requests.lazy()
-            .group_by("prompt_tokens", "cached_prompt_tokens")
+            .group_by(_place(self.edges), *columns)
             .agg(count=pl.len().cast(pl.Int64))
-            .with_columns(place=_place(self.edges))
-            .sort("place", "prompt_tokens", "cached_prompt_tokens")
+            .sort("place", *columns)
             .collect()
         )
-        prompts: dict[int, list[_Pair]] = {}
-        for p, h, count, place in pairs.iter_rows():
-            prompts.setdefault(place, []).append((p, h, count))
-        return prompts
+        counted: dict[int, list[_Counted]] = {}
+        for place, *values in distinct.iter_rows():
+            counted.setdefault(place, []).append(tuple(values))
+        return counted
 
     @cached_property
     def _outputs(self) -> dict[int, dict[str, int]]:
@@ -287,21 +308,29 @@ class _Sums:
         }
 
 
-_Pair = tuple[int, int, int]
-"""Prompt tokens, cached tokens, and how many requests have these."""
+_Counted = tuple[int, ...]
+"""Token counts (prompt and cached, or output), and last how many requests have these."""
 
 
-def _strata(prompts: list[_Pair]) -> dict[int, _Sums]:
-    """The prompts of one bucket by stratum."""
-    in_bucket = sum(count for *_, count in prompts)
-    strata: dict[int, _Sums] = {}
+def _uncached(prompt: _Counted) -> int:
+    return prompt[0] - prompt[1]
+
+
+def _output(length: _Counted) -> int:
+    return length[0]
+
+
+def _strata(counted: list[_Counted], tokens: Callable[[_Counted], int]) -> dict[int, list[_Counted]]:
+    """What is counted of one bucket by stratum, both ascending by ``tokens``."""
+    in_bucket = sum(count for *_, count in counted)
+    strata: dict[int, list[_Counted]] = {}
     fewer = same = 0
     before = None
-    for p, h, count in sorted(prompts, key=lambda pair: pair[0] - pair[1]):
-        if p - h != before:
-            fewer, same, before = fewer + same, 0, p - h
-        same += count
-        strata.setdefault(STRATA_PER_BUCKET * fewer // in_bucket, _Sums()).add_prompts(p, h, count)
+    for one in sorted(counted, key=tokens):
+        if tokens(one) != before:
+            fewer, same, before = fewer + same, 0, tokens(one)
+        same += one[-1]
+        strata.setdefault(STRATA_PER_BUCKET * fewer // in_bucket, []).append(one)
     return strata
 
 
@@ -318,6 +347,8 @@ def _place(edges: Sequence[int]) -> pl.Expr:
     return pl.sum_horizontal(pl.lit(0, dtype=pl.Int64), *reached).alias("place")
 
 
-def _frame(rows: Sequence[dict[str, object]], model: type[Buckets] | type[Strata] | type[Windows]) -> pl.DataFrame:
+def _frame(
+    rows: Sequence[dict[str, object]], model: type[Buckets] | type[Strata] | type[OutputStrata] | type[Windows]
+) -> pl.DataFrame:
     schema = {name: column.dtype.type for name, column in model.to_schema().columns.items()}
     return pl.DataFrame(rows, schema=schema)

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.oracle.cache import Cache
-from pipelines.oracle.parameters import Parameters
-from pipelines.oracle.traffic import Moments, Stratum, Traffic
+from pipelines.oracle.objectives import Objectives
+from pipelines.oracle.parameters import Parameters, Setting
+from pipelines.oracle.topologies import Evaluator
+from pipelines.oracle.traffic import Moments, Requests, Stratum, Traffic
 
 
 def _prompts_of(requests: int, lengths: tuple[int, ...], bucket: str) -> Moments:
@@ -55,12 +57,20 @@ CACHED = replace(
 EXAMPLE = Traffic(
     rate_rps=2.0,
     arrival_scv=1.0,
-    whole=WHOLE,
-    buckets=(_prompts_of(2, (1000,), SHORT), _prompts_of(2, (3000,), LONG)),
-    strata=tuple(
-        Stratum(bucket, 2, 0.5, p, p, p**2, p**2, p**2, p**2) for bucket, p in ((SHORT, 1000.0), (LONG, 3000.0))
+    requests=Requests(
+        whole=WHOLE,
+        buckets=(_prompts_of(2, (1000,), SHORT), _prompts_of(2, (3000,), LONG)),
+        strata=tuple(
+            Stratum(bucket, 2, 0.5, p, p, p**2, p**2, p**2, p**2) for bucket, p in ((SHORT, 1000.0), (LONG, 3000.0))
+        ),
+        cohort=4,
     ),
 )
+
+
+def with_whole(whole: Moments) -> Traffic:
+    """The example with other moments of all requests."""
+    return replace(EXAMPLE, requests=replace(EXAMPLE.requests, whole=whole))
 
 
 MEMORY = 2e10
@@ -82,8 +92,6 @@ def parameters(**changes: Any) -> Parameters:
         decode_ceiling=0.9,
         kv_memory_bytes=MEMORY,
         cache=Cache(1e5),
-        ttft_objective_s=0.5,
-        tpot_objective_s=0.05,
         round_robin=False,
         decode_emits_first_token=True,
         links=1,
@@ -93,4 +101,19 @@ def parameters(**changes: Any) -> Parameters:
         link_ceiling=0.7,
         ttft_growth_s=0.5,
     )
-    return replace(base, **changes)
+    of = replace(base, **changes)
+    return of if "kv_memory_prefill_bytes" in changes else replace(of, kv_memory_prefill_bytes=of.kv_memory_bytes)
+
+
+def setting(**changes: Any) -> Setting:
+    """The same of all pools, and objectives of 0.5 s and 50 ms."""
+    objectives = {"ttft": changes.pop("ttft", 0.5), "tpot": changes.pop("tpot", 0.05)}
+    if "e2e" in changes:
+        objectives["e2e"] = changes.pop("e2e")
+    of_edges, price = changes.pop("of_edges", ()), changes.pop("price", None)
+    of = parameters(**changes)
+    return Setting(of, of, Objectives(objectives, of_edges), price)
+
+
+def evaluator(traffic: Traffic = EXAMPLE, **changes: Any) -> Evaluator:
+    return Evaluator(setting(**changes), traffic)

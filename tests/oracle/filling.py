@@ -7,21 +7,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from pipelines.oracle import budget as bd
 from pipelines.oracle import transfers as tr
 from pipelines.oracle.cache import layer_bytes
-from pipelines.oracle.disaggregation import decoding_of, in_flight_sequences
 from pipelines.oracle.equations import decode_work
 from pipelines.oracle.findings import round_significant
 from pipelines.oracle.memory import batch_cap, mean_tokens, resident_bytes, whole_tokens
-from pipelines.oracle.parameters import BANDWIDTH, CURVE, HANDOVER, OVERHEAD_INPUTS, Inputs, Parameters
-from pipelines.oracle.structure import BOUNDS
-from pipelines.oracle.traffic import Moments, Traffic, traffic_of
+from pipelines.oracle.names import BOUNDS
+from pipelines.oracle.parameters import (
+    BANDWIDTH,
+    CURVE,
+    HANDOVER,
+    OVERHEAD_INPUTS,
+    SEPARATED,
+    Inputs,
+    Parameters,
+    Setting,
+)
+from pipelines.oracle.separation import decoding_of, in_flight_sequences
+from pipelines.oracle.topologies import Evaluator
+from pipelines.oracle.traffic import Moments, Requests, traffic_of
 
 Receipt = dict[str, Any]
 Change = Callable[[Parameters], Parameters]
+
+
+def setting_of(inputs: Inputs, bound: str, change: Change) -> Setting:
+    """What an evaluation reads, with a mistake in the parameters of both kinds of pools."""
+    setting = inputs.setting(bound)
+    return replace(setting, mixed=change(setting.mixed), separated=change(setting.separated))
 
 
 def as_it_is(of: Parameters) -> Parameters:
@@ -48,7 +65,7 @@ def kv_of(receipt: Receipt, inputs: Inputs, change: Change) -> Receipt:
         ],
         **{bound: _kv_bound(change(inputs.parameters(bound)), inputs, bound) for bound in BOUNDS},
         "batch_caps": [_batch_cap(receipt, inputs, change, topology, bound)
-                       for topology in inputs.compared for bound in BOUNDS],
+                       for topology in inputs.compared if topology != "routed" for bound in BOUNDS],
     }  # fmt: skip
 
 
@@ -65,8 +82,9 @@ def _kv_bound(of: Parameters, inputs: Inputs, bound: str) -> Receipt:
 
 
 def _batch_cap(receipt: Receipt, inputs: Inputs, change: Change, topology: str, bound: str) -> Receipt:
-    of, whole = change(inputs.parameters(bound)), traffic_of(receipt["workload"], inputs, bound).whole
-    emits = topology != "disaggregated" or not of.decode_emits_first_token
+    separated, whole = topology in SEPARATED, traffic_of(receipt["workload"], inputs, bound).whole
+    of = change(inputs.parameters(bound, separated=separated))
+    emits = not separated or not of.decode_emits_first_token
     work = decode_work(whole, prefill_emits_first_token=emits)
     tokens = work.resident_tokens
     held = resident_bytes(of, tokens, 1.0)
@@ -76,7 +94,7 @@ def _batch_cap(receipt: Receipt, inputs: Inputs, change: Change, topology: str, 
 
 
 def transfer_of(receipt: Receipt, inputs: Inputs, change: Change) -> Receipt | None:
-    if "disaggregated" not in inputs.compared:
+    if not inputs.separated:
         return None
     affine, curve = BANDWIDTH in inputs.rows, CURVE in inputs.rows
     return {
@@ -85,22 +103,25 @@ def transfer_of(receipt: Receipt, inputs: Inputs, change: Change) -> Receipt | N
         "bandwidth_input": BANDWIDTH if affine else None,
         "overhead_inputs": [HANDOVER, *(OVERHEAD_INPUTS if affine else ())],
         **{
-            bound: _transfer_bound(change(inputs.parameters(bound)), traffic_of(receipt["workload"], inputs, bound))
+            bound: _transfer_bound(
+                change(inputs.parameters(bound, separated=True)),
+                traffic_of(receipt["workload"], inputs, bound).requests,
+            )
             for bound in BOUNDS
         },
         "budget": None,
     }
 
 
-def _transfer_bound(of: Parameters, traffic: Traffic) -> Receipt:
-    sizes = tuple(tr.moved_bytes(of, mean_tokens(of, tr.tokens_of(of, s))) for s in traffic.strata)
-    largest = tr.moved_bytes(of, whole_tokens(of, traffic.whole.p_max))
+def _transfer_bound(of: Parameters, requests: Requests) -> Receipt:
+    sizes = tuple(tr.moved_bytes(of, mean_tokens(of, tr.tokens_of(of, s))) for s in requests.strata)
+    largest = tr.moved_bytes(of, whole_tokens(of, requests.whole.p_max))
     return {
         "overhead_s": None if of.bandwidth_bytes_per_s is None else digits(of.transfer_overhead_s),
         "handover_s": digits(of.handover_s),
         "bandwidth_bytes_per_s": digits(tr.transfer_bandwidth(of)),
         "channels": tr.channels(of),
-        "bytes_mean": digits(tr.strata_mean(traffic, "all", sizes)),
+        "bytes_mean": digits(requests.mean("all", sizes)),
         "bytes_max": digits(largest),
         "leaves_curve": None if of.curve is None else not all(of.curve.covers(size) for size in (*sizes, largest)),
     }
@@ -116,7 +137,7 @@ def budget_of(receipt: Receipt, inputs: Inputs, scenario: str | None, change: Ch
         traffic = traffic_of(receipt["workload"], inputs, bound).at_rate(rate)
         reserve = inputs.nominal("objectives.transfer_reserve")
         share = reserve if reserve is not None and bound == "nominal" else 1.0
-        envelope = bd.envelope_of(change(inputs.parameters(bound)), traffic, row, share)
+        envelope = bd.envelope_of(Evaluator(setting_of(inputs, bound, change), traffic), row, share)
         if envelope is not None:
             growth = inputs.nominal("objectives.ttft_growth")
             rows += [{"bound": bound, "bucket": k.bucket, **budget_row(envelope, k, growth)} for k in traffic.buckets]
@@ -144,14 +165,14 @@ def budget_row(envelope: bd.Envelope, k: Moments, growth: float) -> Receipt:
 
 
 def staging_of(envelope: bd.Envelope) -> Receipt:
-    of, traffic, transit = envelope.of, envelope.traffic, envelope.transit
-    per_worker = traffic.rate_rps / transit.workers_decode
-    moving = traffic.whole.p1 * transit.wait_s + transit.movement.prompt_token_s
+    of, p1, transit = envelope.of, envelope.requests.whole.p1, envelope.transit
+    per_worker = transit.rate_rps / transit.workers_decode
+    moving = p1 * transit.wait_s + transit.movement.prompt_token_s
     in_flight = per_worker * resident_bytes(of, moving, transit.wait_s + transit.movement.mean_s)
-    decoding = per_worker * resident_bytes(of, *decoding_of(traffic, transit))
+    decoding = per_worker * resident_bytes(of, *decoding_of(p1, transit))
     return {
-        "in_flight_sequences": digits(in_flight_sequences(traffic, transit)),
-        "free_sequences": digits(transit.cap - transit.batch),
+        "in_flight_sequences": digits(in_flight_sequences(transit)),
+        "free_sequences": digits(transit.decode.cap - transit.batch),
         "in_flight_bytes": digits(in_flight),
         "free_bytes": digits(of.kv_memory_bytes - decoding),
     }

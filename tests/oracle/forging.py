@@ -11,28 +11,30 @@ import csv
 import hashlib
 import io
 import json
-import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pipelines.oracle import Verification, verify
 from pipelines.oracle.canonical import canonical_bytes, sha256_of
-from pipelines.oracle.deciding import Candidate, decide, rests_on
-from pipelines.oracle.equations import prefill_m2_s2, prefill_s
-from pipelines.oracle.findings import Ledger, round_significant
+from pipelines.oracle.deciding import Candidate, decide
+from pipelines.oracle.equations import prefill_of
+from pipelines.oracle.findings import Ledger
 from pipelines.oracle.inputs import check_inputs
 from pipelines.oracle.judging import judge_all, passes
-from pipelines.oracle.loop import BEYOND, FASTEST_RPS, RESOLUTION, SLOWEST_RPS, in_system
+from pipelines.oracle.loop import solved_rps
 from pipelines.oracle.matrix import cells_of, columns_of
-from pipelines.oracle.parameters import Inputs, Parameters
-from pipelines.oracle.recomputing import scenarios_of
-from pipelines.oracle.scenario import Evaluation, Knobs, goodput
-from pipelines.oracle.structure import BOUNDS, LANES
-from pipelines.oracle.topologies import evaluate
-from pipelines.oracle.traffic import Traffic, traffic_of
-from tests.oracle.filling import Change, Receipt, as_it_is, budget_of, digits, kv_of, transfer_of
+from pipelines.oracle.names import BOUNDS, LANES, TOPOLOGIES
+from pipelines.oracle.objectives import Objectives, objectives_of
+from pipelines.oracle.parameters import Inputs
+from pipelines.oracle.recomputing import plan_of, scalars
+from pipelines.oracle.resting import rests_on
+from pipelines.oracle.scenario import Evaluation, Knobs
+from pipelines.oracle.topologies import Evaluator
+from pipelines.oracle.traffic import traffic_of
+from tests.oracle.changing_by_search import changes_of, search_of
+from tests.oracle.filling import Change, Receipt, as_it_is, budget_of, digits, kv_of, setting_of, transfer_of
 
-KNOBS = ("workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
+KNOBS = ("workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens", "threshold_tokens")
 _LATENCY = (
     "ttft_worst_s",
     "ttft_worst_bucket",
@@ -43,9 +45,17 @@ _LATENCY = (
     "goodput",
     "dominant_queue",
     "decode_batch",
+    "ttft_judged_bucket",
+    "tpot_judged_bucket",
+    "e2e_judged_bucket",
+    "cost_per_million_tokens",
     "transfer_worst_s",
     "transfer_envelope_share",
 )
+
+
+def knobs_of(row: Receipt) -> Knobs:
+    return Knobs(row["topology"], *(row[name] for name in KNOBS))
 
 
 def load(directory: Path) -> Receipt:
@@ -72,11 +82,11 @@ def usable_inputs(receipt: Receipt) -> Inputs:
     return inputs
 
 
-def exported(evaluation: Evaluation, of: Parameters, traffic: Traffic) -> Receipt:
+def exported(evaluation: Evaluation, evaluator: Evaluator, rate_rps: float, gpus: int) -> Receipt:
     """One bound of a scenario as a receipt holds it."""
     refusal, figures = evaluation.refusal, evaluation.figures
     row: Receipt = {
-        "rate_rps": traffic.rate_rps,
+        "rate_rps": rate_rps,
         "status": "refused" if refusal else "evaluated",
         "refusal": refusal and {"kind": refusal.kind, "resource": refusal.resource, "figure": digits(refusal.figure),
                                 "limit": refusal.limit},
@@ -88,6 +98,7 @@ def exported(evaluation: Evaluation, of: Parameters, traffic: Traffic) -> Receip
         "tightest": evaluation.tightest,
         "headroom": digits(1 - evaluation.pressure),
         "lanes": [],
+        "screening": [],
         **dict.fromkeys(_LATENCY),
     }  # fmt: skip
     if figures is None:
@@ -96,16 +107,13 @@ def exported(evaluation: Evaluation, of: Parameters, traffic: Traffic) -> Receip
         lanes = {f"{lane}_s": digits(seconds) for lane, seconds in zip(LANES, line.lanes, strict=True)}
         sums = {"ttft_s": digits(line.ttft_s), "tpot_s": digits(line.tpot_s), "e2e_s": digits(line.e2e_s)}
         row["lanes"].append({"bucket": line.bucket, **lanes, **sums})
-    row |= {"stall_s": digits(figures.stall_s), "goodput": digits(goodput(of, traffic, figures)),
-            "dominant_queue": figures.dominant_queue, "decode_batch": digits(figures.decode_batch)}  # fmt: skip
-    summarize(row, None)
-    transfer = figures.transfer_worst_s
-    row["transfer_worst_s"] = digits(transfer)
-    row["transfer_envelope_share"] = digits(transfer / of.ttft_growth_s) if transfer and of.ttft_growth_s else None
+    summarize(row, None, evaluator.setting.objectives)
+    row |= {name: digits(value) for name, value in scalars(evaluator, figures, rate_rps, gpus).items()}
+    row["dominant_queue"] = figures.dominant_queue
     return row
 
 
-def summarize(bound: Receipt, envelope: float | None) -> None:
+def summarize(bound: Receipt, envelope: float | None, objectives: Objectives) -> None:
     """Fill what follows from the lanes of one bound."""
     for name in ("ttft", "tpot", "e2e"):
         having = [lanes for lanes in bound["lanes"] if lanes[f"{name}_s"] is not None]
@@ -113,6 +121,8 @@ def summarize(bound: Receipt, envelope: float | None) -> None:
         bound[f"{name}_worst_s"] = worst and worst[f"{name}_s"]
         if name != "e2e":
             bound[f"{name}_worst_bucket"] = worst and worst["bucket"]
+        pairs = [(lanes["bucket"], lanes[f"{name}_s"]) for lanes in bound["lanes"]]
+        bound[f"{name}_judged_bucket"] = objectives.judged_bucket(name, pairs)
     if envelope is not None:
         transfer = max(lanes["transfer_wait_s"] + lanes["kv_movement_s"] for lanes in bound["lanes"])
         bound["transfer_worst_s"] = digits(transfer)
@@ -128,84 +138,70 @@ def add_up(bound: Receipt, receipt: Receipt, lanes_to_first_token: int, *, moves
         lanes["ttft_s"], lanes["e2e_s"] = digits(ttft), digits(e2e)
         if lanes["tpot_s"] is not None:
             lanes["tpot_s"] = digits((e2e - ttft) / (outputs[lanes["bucket"]] - 1))
-    summarize(bound, input_row(receipt, "objectives.ttft_growth")["value"] if moves else None)
+    envelope = input_row(receipt, "objectives.ttft_growth")["value"] if moves else None
+    summarize(bound, envelope, objectives_of({row["path"]: row for row in receipt["inputs"]}))
 
 
 def recompute(
     receipt: Receipt,
     change: Change = as_it_is,
-    knobs_of: Callable[[Knobs], Knobs] = lambda knobs: knobs,
-    topologies: Iterable[str] = ("aggregated", "chunked", "disaggregated"),
+    mistaken: Callable[[Knobs], Knobs] = lambda knobs: knobs,
+    topologies: Iterable[str] = TOPOLOGIES,
 ) -> None:
     """Fill every scenario as a planner that makes one mistake consistently would."""
     inputs, receipt["service"] = usable_inputs(receipt), []
-    traffics = {bound: traffic_of(receipt["workload"], inputs, bound) for bound in BOUNDS}
-    for bound, traffic in traffics.items():
-        of = change(inputs.parameters(bound))
+    at = {}
+    for bound in BOUNDS:
+        traffic, setting = traffic_of(receipt["workload"], inputs, bound), setting_of(inputs, bound, change)
+        at[bound] = Evaluator(setting, traffic)
+        prefill = prefill_of(setting.mixed, traffic.requests)
         receipt["service"] += [
-            {"bound": bound, "bucket": k.bucket, "prefill_mean_s": digits(prefill_s(of, k.u1, k.z1)),
-             "prefill_m2_s2": digits(prefill_m2_s2(of, k))}
+            {"bound": bound, "bucket": k.bucket, "prefill_mean_s": digits(prefill.mean_s(k)),
+             "prefill_m2_s2": digits(prefill.m2_s2(k))}
             for k in (traffic.whole, *traffic.buckets)
         ]  # fmt: skip
     for row in receipt["scenarios"]:
         if row["topology"] in topologies:
-            knobs = knobs_of(Knobs(row["topology"], *(row[name] for name in KNOBS)))
-            for bound, traffic in traffics.items():
-                of = change(inputs.parameters(bound))
-                at_work = traffic if traffic.concurrency is None else traffic.at_rate(solved_rps(of, traffic, knobs))
-                row["bounds"][bound] = exported(evaluate(of, at_work, knobs), of, at_work)
+            for bound, evaluator in at.items():
+                row["bounds"][bound] = filled(evaluator, mistaken(knobs_of(row)), row["gpus"])
     receipt["kv"] = kv_of(receipt, inputs, change)
     receipt["transfer"] = transfer_of(receipt, inputs, change)
-    rejudge(receipt, change)
+    rejudge(receipt, change, changes_too=True)
+
+
+def filled(evaluator: Evaluator, knobs: Knobs, gpus: int) -> Receipt:
+    closed = evaluator.traffic.concurrency is not None
+    rate = solved_rps(evaluator, knobs) if closed else evaluator.traffic.rate_rps
+    return exported(evaluator.evaluate(knobs, rate), evaluator, rate, gpus)
 
 
 def at_rate(receipt: Receipt, row: Receipt, bound: str, rate_rps: float) -> None:
     """Evaluate one scenario at a rate of the forger's choice, and judge it anew."""
     inputs = usable_inputs(receipt)
-    of, traffic = inputs.parameters(bound), traffic_of(receipt["workload"], inputs, bound).at_rate(rate_rps)
-    knobs = Knobs(row["topology"], *(row[name] for name in KNOBS))
-    row["bounds"][bound] = exported(evaluate(of, traffic, knobs), of, traffic)
+    evaluator = Evaluator(inputs.setting(bound), traffic_of(receipt["workload"], inputs, bound))
+    evaluation = evaluator.evaluate(knobs_of(row), rate_rps)
+    row["bounds"][bound] = exported(evaluation, evaluator, rate_rps, row["gpus"])
     rejudge(receipt)
 
 
-def solved_rps(of: Parameters, traffic: Traffic, knobs: Knobs) -> float:
-    """The rate of a closed loop, by bisection (docs/arithmetic.md section 5)."""
-    concurrency = traffic.concurrency or 0.0
-
-    def sustained(rate: float) -> bool:
-        held = in_system(of, traffic, knobs, rate)
-        return held is not None and held <= concurrency
-
-    low, high = SLOWEST_RPS, FASTEST_RPS
-    if sustained(high):
-        return high
-    while high / low > 1 + 1e-14:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if sustained(middle) else (low, middle)
-    rate, beyond = round_significant(low, 12), round_significant(low * (1 + BEYOND), 12)
-    held = in_system(of, traffic, knobs, rate)
-    refused = in_system(of, traffic, knobs, low * (1 + BEYOND)) is None
-    return beyond if refused and held is not None and held < concurrency * (1 - RESOLUTION) else rate
-
-
-def rejudge(receipt: Receipt, change: Change = as_it_is) -> None:
+def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = False) -> None:
     """Make verdicts, decision, what it rests on and the transfer budget follow from the figures."""
-    gates = receipt["rules"]["gates"]
-    candidates = []
+    gates, inputs = receipt["rules"]["gates"], usable_inputs(receipt)
+    objectives, candidates = objectives_of(inputs.rows), []
     for place, row in enumerate(receipt["scenarios"]):
-        judged = judge_all(row, gates)
+        judged = judge_all(row, gates, objectives)
         row["verdicts"] = [
-            {"gate": j.gate["id"], "bound": j.gate["bound"], "figure": j.figure, "limit": j.gate["limit"],
+            {"gate": j.gate["id"], "bound": j.gate["bound"], "figure": j.figure, "limit": j.limit,
              "margin": j.margin, "verdict": j.verdict}
             for j in judged
         ]  # fmt: skip
         row["passes"] = passes(row, judged)
         candidates.append(Candidate(place, row, judged))
-    inputs = usable_inputs(receipt)
-    choice = decide(candidates, inputs.compared, receipt["rules"]["decision"]["prefer"])
+    prefer = receipt["rules"]["decision"]["prefer"]
+    choice = decide(candidates, inputs.compared, prefer)
     if receipt["transfer"] is not None:
         receipt["transfer"]["budget"] = budget_of(receipt, inputs, choice.of_topology("disaggregated"), change)
-    resting = rests_on(receipt, inputs, choice)
+    resting = rests_on(receipt, inputs, [(c.topology, c.judged) for c in choice.resting])
     receipt["decision"] = {
         "outcome": "topology_chosen" if choice.chosen else "no_topology_qualifies",
         "scenario": choice.chosen.name if choice.chosen else None,
@@ -216,10 +212,26 @@ def rejudge(receipt: Receipt, change: Change = as_it_is) -> None:
     }
     receipt["rejected"] = [
         {"topology": c.topology, "scenario": c.name, "status": "passes_but_larger" if c.passes else "nearest_miss",
-         "failing": [{"gate": j.gate["id"], "verdict": j.verdict, "figure": j.figure, "limit": j.gate["limit"]}
+         "failing": [{"gate": j.gate["id"], "verdict": j.verdict, "figure": j.figure, "limit": j.limit}
                      for j in c.failing],
          "reason": "as the rules say"}
         for c in choice.rejected
+    ]  # fmt: skip
+    plan = plan_of(receipt, inputs)
+    receipt["search"] = search_of(plan, choice)
+    if changes_too or "changes" not in receipt:
+        receipt["changes"] = changes_of(plan, choice, prefer)
+
+
+def rows_of(receipt: Receipt) -> list[Receipt]:
+    """The scenarios of the inventory, not evaluated yet."""
+    inventory = plan_of(receipt, usable_inputs(receipt)).inventory
+    parts = {row["topology"]: row["operating_parts"] for row in receipt["topologies"]}
+    return [
+        {"scenario": knobs.name, "topology": knobs.topology, **{name: getattr(knobs, name) for name in KNOBS},
+         "gpus": inventory.gpus_of(knobs), "operating_parts": parts[knobs.topology], "bounds": {}, "verdicts": [],
+         "passes": False}
+        for knobs in inventory.scenarios()
     ]  # fmt: skip
 
 
@@ -230,14 +242,7 @@ def shrink(receipt: Receipt, workers: int, chunk_tokens: int) -> Receipt:
     input_row(small, "inventory.gpus").update(value=gpus, conservative=gpus)
     chunks = input_row(small, "topologies.chunked.chunk_tokens")
     chunks.update(value=str(chunk_tokens), conservative=str(chunk_tokens))
-    inputs = usable_inputs(small)
-    parts = {row["topology"]: row["operating_parts"] for row in small["topologies"]}
-    small["scenarios"] = [
-        {"scenario": knobs.name, "topology": knobs.topology, **{name: getattr(knobs, name) for name in KNOBS},
-         "gpus": knobs.workers * inputs.nominal("inventory.gpus_per_worker"),
-         "operating_parts": parts[knobs.topology], "bounds": {}, "verdicts": [], "passes": False}
-        for knobs in scenarios_of(inputs)
-    ]  # fmt: skip
+    small["scenarios"] = rows_of(small)
     recompute(small)
     name_anew(small)
     attach(small, matrix_rows(small))

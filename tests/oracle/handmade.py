@@ -14,16 +14,17 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from pipelines.oracle.inputs import ROWS
-from pipelines.oracle.recomputing import operating_parts, scenarios_of
-from pipelines.oracle.structure import NOT_DECLARED, PART_KINDS
-from pipelines.oracle.topologies import PARTS
+from pipelines.oracle.names import NOT_DECLARED, PART_KINDS
+from pipelines.oracle.parameters import SEPARATED, THRESHOLDS
+from pipelines.oracle.recomputing import operating_parts
+from pipelines.oracle.table import rows_with
+from pipelines.oracle.topologies import PARTS, PATHS
 from tests.oracle import forging as forge
 from tests.oracle.forging import Receipt
 from tests.oracle.stacks import STACKS, Values
 
 EDGES = [512, 4096]
-TOPOLOGIES = ("aggregated", "chunked", "disaggregated")
+PLAIN = ("aggregated", "chunked", "disaggregated")
 WINDOWS_S = (1, 10, 60, 600, 3600)
 
 VALUES: dict[str, tuple[Any, ...]] = {
@@ -64,7 +65,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "objectives.stall": (1.0,),
     "objectives.ttft_growth": (0.5,),
     "objectives.attainment": (0.9,),
-    "topologies.compared": (" ".join(TOPOLOGIES),),
+    "topologies.compared": (" ".join(PLAIN),),
     "topologies.chunked.chunk_tokens": ("512",),
 }
 """Value, low and high of what the cohort declares."""
@@ -221,7 +222,10 @@ def inputs_of(kind: str, hit_ratio: tuple[float, float] | None, stack: str = "pl
     values: Values = {**VALUES, **STACKS[stack]}
     there = {"rate": ("requests.rate",), "closed": ("requests.concurrency",)}.get(kind, ())
     table = []
-    for row in ROWS:
+    routed = "routed" in values["topologies.compared"][0]  # type: ignore[index]
+    for row in rows_with(values.keys()):
+        if row.path == THRESHOLDS and not routed:
+            continue
         if row.path.startswith("requests.") and (row.path not in there and (row.default is None or kind == "open")):
             continue
         value, low, high, *_ = (*(values.get(row.path, (row.default,)) or (None,)), None, None)
@@ -236,8 +240,8 @@ def inputs_of(kind: str, hit_ratio: tuple[float, float] | None, stack: str = "pl
     return table
 
 
-def gate(name: str, metric: str, unit: str, op: str, objective: str) -> Receipt:
-    topologies = ["disaggregated"] if metric.startswith("transfer") else list(TOPOLOGIES)
+def gate(name: str, metric: str, unit: str, op: str, objective: str, compared: Sequence[str]) -> Receipt:
+    topologies = [name for name in compared if name in SEPARATED or not metric.startswith("transfer")]
     limit = VALUES[f"objectives.{objective}"][0]
     return {"id": name, "file": "latency.yaml", "kind": "LatencyObjective", "metric": metric, "unit": unit,
             "topologies": topologies, "bound": "nominal", "op": op, "limit": limit,
@@ -253,35 +257,35 @@ def receipt_of(
     stack: str = "plain",
 ) -> Receipt:
     """A receipt of arrivals of a kind: with hits of its own, or a declared hit ratio (value and low), or neither."""
-    weights = dict.fromkeys(PART_KINDS, 1)
+    weights, table = dict.fromkeys(PART_KINDS, 1), inputs_of(kind, hit_ratio, stack)
+    values = {row["path"]: row["value"] for row in table}
+    compared, source = values["topologies.compared"].split(" "), values["service.first_token_source"]
     workload = workload_of(requests_of(cached), kind)
     with_steps_to(workload, 1)
     receipt: Receipt = {
         "seal": "0" * 64,
         "apiVersion": "phaseledger/v1",
         "kind": "TopologyReceipt",
-        "versions": {"product": "0", "arithmetic": "3", "significant_digits": 10},
+        "versions": {"product": "0", "arithmetic": "4", "significant_digits": 10},
         "truth_boundary": {"statement": "Modeled means; none was measured.", "latency_label": "modeled",
                            "unmeasured": ["everything"]},
         "cohort": {"name": "handmade", "title": "Made by hand"},
-        "inputs": inputs_of(kind, hit_ratio, stack),
+        "inputs": table,
         "workload": workload,
-        "topologies": [{"topology": name, "parts": {part: [f"{part} {i}" for i in range(PARTS[name][part])]
+        "topologies": [{"topology": name,
+                        "paths": [{"prompts": prompts, "kind": path,
+                                   "first_token": source if path == "separated" else "prefill"}
+                                  for prompts, path in PATHS[name]],
+                        "parts": {part: [f"{part} {i}" for i in range(PARTS[name][part])]
                                                     for part in PART_KINDS},
-                        "operating_parts": operating_parts(name, weights)} for name in TOPOLOGIES],
-        "rules": {"gates": [gate("ttft_worst", "ttft_worst", "s", "lte", "ttft"),
-                            gate("stall", "stall", "s", "lte", "stall"),
-                            gate("goodput", "goodput", "ratio", "gte", "attainment"),
-                            gate("transfer", "transfer_worst", "s", "lte", "ttft_growth")],
+                        "operating_parts": operating_parts(name, weights)} for name in compared],
+        "rules": {"gates": [gate("ttft_worst", "ttft_worst", "s", "lte", "ttft", compared),
+                            gate("stall", "stall", "s", "lte", "stall", compared),
+                            gate("goodput", "goodput", "ratio", "gte", "attainment", compared),
+                            gate("transfer", "transfer_worst", "s", "lte", "ttft_growth", compared)],
                   "decision": {"prefer": ["operating_parts", "gpus", "margin"], "operating_part_weights": weights}},
     }  # fmt: skip
-    inputs = forge.usable_inputs(receipt)
-    receipt["scenarios"] = [
-        {"scenario": knobs.name, "topology": knobs.topology, **{name: getattr(knobs, name) for name in forge.KNOBS},
-         "gpus": knobs.workers * inputs.nominal("inventory.gpus_per_worker"),
-         "operating_parts": operating_parts(knobs.topology, weights), "bounds": {}, "verdicts": [], "passes": False}
-        for knobs in scenarios_of(inputs)
-    ]  # fmt: skip
+    receipt["scenarios"] = forge.rows_of(receipt)
     forge.recompute(receipt)
     forge.name_anew(receipt)
     forge.attach(receipt, forge.matrix_rows(receipt))

@@ -10,7 +10,7 @@ from io import StringIO
 from pathlib import Path
 
 from pipelines.oracle import Verification, main
-from pipelines.oracle.structure import BOUNDS
+from pipelines.oracle.names import BOUNDS
 from tests.oracle import forging as forge
 from tests.oracle.forging import Receipt, scenarios
 

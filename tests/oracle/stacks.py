@@ -76,4 +76,46 @@ HYBRID: Values = _NO_SHAPE | {
 }
 """State and two windows, over a curve that holds for some prompts and a bandwidth for the others."""
 
-STACKS: dict[str, Values] = {"plain": {}, "windows": WINDOWS, "latent": LATENT, "hybrid": HYBRID}
+ROUTED: Values = {
+    "topologies.compared": ("aggregated chunked disaggregated routed",),
+    "topologies.routed.threshold_tokens": ("512 4096",),
+    "topologies.routed.chunk_tokens": ("512",),
+    "service.mixed_step_penalty": (0.1, None, 0.2),
+    "inventory.gpus": (4,),
+    "inventory.gpu_hour_price": (2.5,),
+    "objectives.e2e": (30.0,),
+    "objectives.buckets.512.ttft": (0.5,),
+    "objectives.buckets.4096.tpot": (0.04,),
+    "objectives.buckets.4096.e2e": (20.0,),
+}
+"""Prompts that are routed by their length, objectives of buckets, a price."""
+
+_PREFILL = "1:0.009:0.012 512:0.06:0.07 4096:0.5:0.6"
+_DECODE = "1:0.0125:0.013 8:0.014:0.015 64:0.045:0.05"
+MEASURED: Values = ROUTED | {
+    "service.prefill.tokens_per_second": None,
+    "service.prefill.overhead": None,
+    "service.prefill.peak_tokens_per_second": None,
+    "service.prefill.curve": (_PREFILL,),
+    "service.decode.tokens_per_second": None,
+    "service.decode.step_overhead": None,
+    "service.decode.curve": (_DECODE,),
+    "separated.prefill.seconds_per_token_squared": (1e-9,),
+    "separated.prefill.utilization_ceiling": (0.9,),
+    "separated.decode.gpus_per_worker": (2,),
+    "separated.decode.tokens_per_second": (4000, 3800),
+    "separated.decode.step_overhead": (0.01, None, 0.012),
+    "separated.decode.kv_memory_per_worker": (80 * 2**30, 70 * 2**30),
+    "separated.decode.max_sequences": (128,),
+    "inventory.gpus": (6,),
+}
+"""Measured times on the mixed pool, and decode workers of two GPUs."""
+
+STACKS: dict[str, Values] = {
+    "plain": {},
+    "windows": WINDOWS,
+    "latent": LATENT,
+    "hybrid": HYBRID,
+    "routed": ROUTED,
+    "measured": MEASURED,
+}

@@ -11,7 +11,7 @@ import pytest
 from pipelines.oracle import budget as bd
 from pipelines.oracle.curves import Curve
 from pipelines.oracle.findings import Ledger, round_significant
-from tests.oracle.example import EXAMPLE, LONG, MEMORY, SHORT, parameters
+from tests.oracle.example import EXAMPLE, LONG, MEMORY, SHORT, evaluator
 from tests.oracle.filling import bandwidth_at_limit, budget_row, bytes_at_limit, largest_prompt, staging_of
 
 ROW = {"topology": "disaggregated", "workers_prefill": 1, "workers_decode": 1}
@@ -24,7 +24,7 @@ def close(value: object) -> object:
 
 
 def envelope(**changes: Any) -> bd.Envelope:
-    found = bd.envelope_of(parameters(**changes), EXAMPLE, ROW)
+    found = bd.envelope_of(evaluator(**{"ttft": 10.0} | changes), ROW)
     assert found is not None
     return found
 
@@ -137,13 +137,14 @@ def test_a_curve_that_is_level_at_its_end_takes_any_size() -> None:
 
 def test_staging() -> None:
     of = envelope()
-    decode_wait = (1 - math.exp(-0.462)) * 0.011 / 2
+    step = 0.011 / 0.958
+    decode_wait = (1 - math.exp(-42 * step)) * 0.011 / 2
     assert staging_of(of) == close(
-        {"in_flight_sequences": 2 * (LINK + 0.203), "free_sequences": 64 - 0.462,
+        {"in_flight_sequences": 2 * (LINK + 0.203), "free_sequences": 64 - 42 * step,
          "in_flight_bytes": 1e5 * 2 * (2000 * LINK + 506),
-         "free_bytes": MEMORY - 1e5 * 2 * (2000 * decode_wait + 0.011 * 42270.5)}
+         "free_bytes": MEMORY - 1e5 * 2 * (2000 * decode_wait + step * 42270.5)}
     )  # fmt: skip
 
 
 def test_a_refused_scenario_has_no_budget() -> None:
-    assert bd.envelope_of(parameters(link_ceiling=0.4), EXAMPLE, ROW) is None
+    assert bd.envelope_of(evaluator(link_ceiling=0.4), ROW) is None

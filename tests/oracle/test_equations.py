@@ -5,37 +5,45 @@ import math
 import pytest
 
 from pipelines.oracle import equations as eq
-from pipelines.oracle.traffic import with_hits
-from tests.oracle.example import CACHED, EXAMPLE, WHOLE, parameters
+from pipelines.oracle import queues as qu
+from pipelines.oracle.curves import Curve
+from pipelines.oracle.pacing import Steps
+from pipelines.oracle.parameters import Parameters
+from pipelines.oracle.traffic import Moments, Stratum, split_scv, with_hits
+from tests.oracle.example import CACHED, EXAMPLE, LONG, SHORT, WHOLE, parameters, with_whole
 
 
 def close(value: float) -> object:
     return pytest.approx(value, rel=1e-12, abs=0.0)
 
 
+def prefill(of: Parameters, whole: Moments = WHOLE) -> eq.Prefill:
+    return eq.prefill_of(of, with_whole(whole).requests)
+
+
 def test_prefill_moments_are_those_of_the_two_prompts() -> None:
     # S(1000) = 0.01 + 0.05 = 0.06, S(3000) = 0.01 + 0.15 = 0.16
     of = parameters()
-    assert eq.prefill_s(of, WHOLE.u1, WHOLE.z1) == close((0.06 + 0.16) / 2)
-    assert eq.prefill_m2_s2(of, WHOLE) == close((0.06**2 + 0.16**2) / 2)
+    assert prefill(of, WHOLE).mean_s(WHOLE) == close((0.06 + 0.16) / 2)
+    assert prefill(of, WHOLE).m2_s2(WHOLE) == close((0.06**2 + 0.16**2) / 2)
 
 
 def test_prefill_moments_with_attention() -> None:
     # q = 1e-8: S(1000) = 0.07, S(3000) = 0.25
     of = parameters(prefill_s_per_token2=1e-8)
-    assert eq.prefill_s(of, WHOLE.u1, WHOLE.z1) == close((0.07 + 0.25) / 2)
-    assert eq.prefill_m2_s2(of, WHOLE) == close((0.07**2 + 0.25**2) / 2)
+    assert prefill(of, WHOLE).mean_s(WHOLE) == close((0.07 + 0.25) / 2)
+    assert prefill(of, WHOLE).m2_s2(WHOLE) == close((0.07**2 + 0.25**2) / 2)
     # 1000 x 0.07 and 3000 x 0.25
-    assert eq.prefill_token_s(of, WHOLE) == close((70 + 750) / 2)
+    assert prefill(of, WHOLE).token_s() == close((70 + 750) / 2)
 
 
 def test_prefill_moments_of_prompts_with_cached_tokens() -> None:
     # 600 of 1000 and 1800 of 3000 tokens are cached: u = 400, 1200; z = 1000² - 600² = 640000, 9 x 640000
     # q = 1e-8: S = 0.01 + 0.02 + 0.0064 = 0.0364, 0.01 + 0.06 + 0.0576 = 0.1276
     of = parameters(prefill_s_per_token2=1e-8)
-    assert eq.prefill_s(of, CACHED.u1, CACHED.z1) == close((0.0364 + 0.1276) / 2)
-    assert eq.prefill_m2_s2(of, CACHED) == close((0.0364**2 + 0.1276**2) / 2)
-    assert eq.prefill_token_s(of, CACHED) == close((1000 * 0.0364 + 3000 * 0.1276) / 2)
+    assert prefill(of, CACHED).mean_s(CACHED) == close((0.0364 + 0.1276) / 2)
+    assert prefill(of, CACHED).m2_s2(CACHED) == close((0.0364**2 + 0.1276**2) / 2)
+    assert prefill(of, CACHED).token_s() == close((1000 * 0.0364 + 3000 * 0.1276) / 2)
     assert eq.longest_prefill_s(of, CACHED) == close(0.1276)
 
 
@@ -63,30 +71,31 @@ def test_decode_steps_when_decode_emits_the_first_token() -> None:
 
 
 def test_a_sequence_costs_its_token_and_its_resident_tokens() -> None:
-    work = eq.decode_work(WHOLE, prefill_emits_first_token=True)
     of = parameters(decode_s_per_context_token=1e-6)
-    assert eq.seconds_per_sequence(of, work) == close(0.001 + 1e-6 * 2012.5)
+    steps = eq.decode_of(of, WHOLE, prefill_emits_first_token=True).steps
+    assert steps.per_sequence_s == close(0.001 + 1e-6 * 2012.5)
+    assert steps.seconds(4.0) == close(0.01 + 4 * (0.001 + 1e-6 * 2012.5))
 
 
 @pytest.mark.parametrize(("utilization", "service_s"), [(0.2, 1.0), (0.5, 0.01), (0.9, 3.0)])
 def test_one_server_with_poisson_arrivals_is_pollaczek_khinchine(utilization: float, service_s: float) -> None:
     # rate x E[S²] / (2 (1 - rho)), with E[S²] = (1 + cs²) E[S]²
     rate, second_moment = utilization / service_s, (1 + 0.7) * service_s**2
-    wait = eq.shared_queue(1.0, 0.7, utilization, 1, service_s)
+    wait = qu.shared_queue(1.0, 0.7, utilization, 1, service_s)
     assert wait.mean_s == close(rate * second_moment / (2 * (1 - utilization)))
     assert wait.probability == close(utilization)
 
 
 def test_seven_servers_share_a_queue() -> None:
     # sqrt(2 x 8) - 1 = 3, so Pw = 0.5³ = 1/8, and W = (3 + 1)/2 x 1/8 / (7 x 0.5) x 14
-    wait = eq.shared_queue(3.0, 1.0, 0.5, 7, 14.0)
+    wait = qu.shared_queue(3.0, 1.0, 0.5, 7, 14.0)
     assert wait.probability == close(1 / 8)
     assert wait.mean_s == close(1.0)
 
 
 def test_round_robin_gives_every_worker_a_part_of_the_variation() -> None:
     # (4/4 + 0.5)/2 x 0.6/0.4 x 2
-    wait = eq.pool_queue(parameters(round_robin=True), 4.0, 0.5, 0.6, 4, 2.0)
+    wait = qu.pool_queue(True, 4.0, 0.5, 0.6, 4, 2.0)
     assert wait.mean_s == close(0.75 * 1.5 * 2)
     assert wait.probability == 0.6
 
@@ -94,19 +103,96 @@ def test_round_robin_gives_every_worker_a_part_of_the_variation() -> None:
 def test_one_slot_is_a_queue_on_one_server() -> None:
     # sigma = 0.5, H = 20 x 0.1 = 2, cH² = 500/400 - 1 = 0.25: 1.25/2 x 0.5/0.5 x 2
     work = eq.decode_work(WHOLE, prefill_emits_first_token=True)
-    assert eq.slot_wait_s(1, work, 0.5, 0.1) == close(1.25)
+    assert qu.slot_wait_s(1, work.steps_scv, 0.5, 20 * 0.1) == close(1.25)
 
 
 def test_no_decode_steps_need_no_slot() -> None:
     work = eq.DecodeWork(0.0, 0.0, 0.0)
-    assert eq.slot_wait_s(64, work, 0.0, 0.1) == 0
+    assert qu.slot_wait_s(64, work.steps_scv, 0.0, 0.0) == 0
     assert (work.resident_tokens, work.steps_scv) == (0, 0)
 
 
 def test_a_newcomer_waits_half_a_step_if_one_is_running() -> None:
-    assert eq.residual_step_s(math.log(4), 0.08) == close(3 / 4 * 0.04)
+    assert qu.residual_step_s(math.log(4), 0.08) == close(3 / 4 * 0.04)
 
 
 def test_the_example_is_consistent() -> None:
     assert [bucket.requests for bucket in EXAMPLE.buckets] == [2, 2]
     assert sum(stratum.share for stratum in EXAMPLE.strata) == 1
+
+
+PREFILL = Curve(((500.0, 0.02), (1500.0, 0.06), (2500.0, 0.16)))
+
+
+def test_prefill_of_a_measured_prompt() -> None:
+    # 1000 tokens: half way from 0.02 to 0.06; 3000: 0.16 and 500 more of 0.1 ms
+    of = parameters(prefill_curve=PREFILL, prefill_s_per_token2=0.0)
+    measured = prefill(of)
+    assert measured.strata_s == (close(0.04), close(0.21))
+    assert measured.mean_s(WHOLE) == close(0.125)
+    assert measured.mean_s(EXAMPLE.buckets[1]) == close(0.21)
+    assert measured.m2_s2(WHOLE) == close((0.04**2 + 0.21**2) / 2)
+    assert measured.token_s() == close((1000 * 0.04 + 3000 * 0.21) / 2)
+    assert eq.longest_prefill_s(of, WHOLE) == close(0.21)
+
+
+def test_what_varies_within_a_measured_stratum() -> None:
+    # u = 900 and 1100 of prompts of 900 and 1500: along a slope of 40 us; the attention to what is cached is q (z - u²)
+    u2, pu, z1 = (900**2 + 1100**2) / 2, (900 * 900 + 1500 * 1100) / 2, (900**2 + 1500**2 - 400**2) / 2
+    stratum = Stratum(SHORT, 4, 1.0, 1200, 1000, z1, (900**2 + 1500**2) / 2, pu, u2)
+    of = parameters(prefill_curve=PREFILL, prefill_s_per_token2=1e-8)
+    requests = with_whole(WHOLE).requests
+    one = eq.prefill_of(of, type(requests)(WHOLE, requests.buckets[:1], (stratum,), 4))
+    seconds = 0.04 + 1e-8 * (z1 - u2)
+    assert one.strata_s == (close(seconds),)
+    assert one.m2_s2(WHOLE) == close(seconds**2 + 4e-5**2 * 100**2)
+    # Cov(p, u) = 300 x 100
+    assert one.token_s() == close(1200 * seconds + 4e-5 * 30_000)
+
+
+def test_pieces_of_a_prompt() -> None:
+    # 3000 tokens in 3 pieces: each 0.01 + 0.05 + 1e-8 x 1000², and attention to 1000 and 2000 tokens before
+    of = parameters(prefill_s_per_token2=1e-8)
+    assert eq.pieces_s(of, 3, 3000, 9e6) == close(3 * 0.07 + 1e-8 * 1000 * 2 * (1000 + 2000))
+    assert eq.pieces_s(of, 1, 3000, 9e6) == close(eq.prompt_s(of, 3000, 9e6, 9e6))
+    # measured: a piece of 1000 takes 0.04
+    assert eq.pieces_s(parameters(prefill_curve=PREFILL), 3, 3000, 9e6) == close(0.12)
+
+
+class TestPace:
+    """A step of 10 ms up to 4 sequences, then 5 ms more for each, from 8 on 1 ms more for each."""
+
+    STEPS = Steps(0.0, 0.0, 0.0, Curve(((2.0, 0.01), (4.0, 0.01), (8.0, 0.03), (16.0, 0.038))))
+
+    def test_without_a_curve(self) -> None:
+        steps = Steps(0.01, 0.001, 0.0005)
+        t = steps.pace(0.3, 100.0)
+        assert t == close(0.0115 / (0.7 - 0.15))
+        assert 0.7 * t == close(steps.seconds(1 + 100 * t))
+
+    @pytest.mark.parametrize(("x", "t"), [(0.0, 0.01), (50.0, 0.01), (300.0, 0.01), (900.0, 0.031 / 0.1)])
+    def test_the_first_piece_that_meets_the_line(self, x: float, t: float) -> None:
+        # at 300/s, 1 + 3 = 4 sequences are where the level ends; at 900/s: t = 0.022 + 0.001 (1 + 900 t)
+        assert self.STEPS.pace(0.0, x) == pytest.approx(0.023 / 0.1 if x == 900 else t, rel=1e-12)
+
+    def test_the_smallest_of_several(self) -> None:
+        # level, then steep: t = 0.011 at the level, but also on the steep piece and beyond it
+        steps = Steps(0.0, 0.0, 0.0, Curve(((1.0, 0.01), (4.0, 0.01), (5.0, 0.1), (100.0, 0.101))))
+        assert steps.pace(0.0, 200.0) == close(0.01)
+        assert steps.seconds(1 + 200 * 0.01) == close(0.01)
+
+    def test_context_adds_to_each_piece(self) -> None:
+        steps = Steps(0.0, 0.0, 0.001, self.STEPS.curve)
+        assert steps.per_sequence_s == close(0.002)
+        # t = 0.01 + 0.001 (1 + 50 t)
+        assert steps.pace(0.0, 50.0) == close(0.011 / 0.95)
+        assert steps.seconds(3.0) == close(0.013)
+
+
+def test_a_stream_that_is_split() -> None:
+    assert split_scv(9.0, 0.25) == close(3.0)
+    below, others = EXAMPLE.requests.split(2048)
+    assert [k.bucket for k in (*below.buckets, *others.buckets)] == [SHORT, LONG]
+    assert (below.portion, others.portion, below.whole.p1, others.whole.p_max) == (0.5, 0.5, 1000, 3000)
+    assert [s.share for s in (*below.strata, *others.strata)] == [1.0, 1.0]
+    assert (others.whole.requests, others.cohort, others.whole.o2) == (2, 4, 541)

@@ -91,6 +91,33 @@ FORGED: dict[str, tuple[str, dict[str, Any], str]] = {
         "latent", {"network.transfer_curve": "1000000:0.02"}, "inputs[network.transfer_curve].value"),
     "a curve that is faster than its lines": (
         "hybrid", {"network.transfer_curve": "100000000:0.0009 200000000:0.02"}, "inputs[network.transfer_curve].value"),
+    "separated alone": (
+        "routed", {"topologies.compared": "chunked disaggregated routed"}, "inputs[topologies.compared].value"),
+    "another order of topologies": (
+        "routed", {"topologies.compared": "aggregated chunked routed disaggregated"},
+        "inputs[topologies.compared].value"),
+    "thresholds that descend": (
+        "routed", {"topologies.routed.threshold_tokens": "4096 512"}, "inputs[topologies.routed.threshold_tokens].value"),
+    "chunks that descend": (
+        "plain", {"topologies.chunked.chunk_tokens": "1024 512"}, "inputs[topologies.chunked.chunk_tokens].value"),
+    "nothing to route by": (
+        "routed", {"topologies.routed.threshold_tokens": None}, "inputs[topologies.routed.threshold_tokens]"),
+    "prefill times that fall": (
+        "measured", {"service.prefill.curve": "1:0.02 2:0.01"}, "inputs[service.prefill.curve].value"),
+    "upper times at some points": (
+        "measured", {"service.decode.curve": "1:0.02:0.03 2:0.04"}, "inputs[service.decode.curve].value"),
+    "a curve of half sequences": (
+        "measured", {"service.decode.curve": "1.5:0.02 2:0.04"}, "inputs[service.decode.curve].value"),
+    "neither a rate nor a curve": (
+        "measured", {"service.decode.curve": None}, "inputs[service.decode.tokens_per_second]"),
+    "workers of other GPUs, of unknown memory": (
+        "measured", {"separated.decode.kv_memory_per_worker": None}, "inputs[separated.decode.gpus_per_worker]"),
+    "workers of other GPUs, of unknown overhead": (
+        "measured", {"separated.decode.step_overhead": None}, "inputs[separated.decode.gpus_per_worker]"),
+    "a penalty below nothing": (
+        "routed", {"service.mixed_step_penalty": -0.1}, "inputs[service.mixed_step_penalty].value"),
+    "a price of nothing": ("routed", {"inventory.gpu_hour_price": 0}, "inputs[inventory.gpu_hour_price].value"),
+    "more paths than a cohort may span": ("routed", {"inventory.gpus": 1000}, "inputs[inventory.gpus].value"),
     "a reserve of nothing": ("windows", {"objectives.transfer_reserve": 0}, "inputs[objectives.transfer_reserve].value"),
 }  # fmt: skip
 
@@ -156,3 +183,46 @@ def test_a_default_is_that_of_its_path(path: str) -> None:
     assert row["note"] == "not declared: default"
     row["provenance"], row["source"] = "observed", "a guess"
     assert f"inputs[{path}][3]" in faults(table)
+
+
+def test_more_ranks_than_the_smallest_worker_has() -> None:
+    changes = {"inventory.gpus_per_worker": 2, "model.tensor_parallel": 2}
+    assert faults(table_of("measured", changes)) == []
+    changes |= {"separated.decode.gpus_per_worker": 1}
+    assert "inputs[model.tensor_parallel].value" in faults(table_of("measured", changes))
+
+
+def test_a_pool_of_the_same_gpus_inherits_what_it_does_not_declare() -> None:
+    for path in ("kv_memory_per_worker", "max_sequences"):
+        changes = {"separated.decode.gpus_per_worker": 1, f"separated.decode.{path}": None}
+        assert faults(table_of("measured", changes)) == []
+    # a rate in place of a curve needs its overhead
+    changes = {"separated.decode.gpus_per_worker": 1, "separated.decode.step_overhead": None}
+    assert "inputs[separated.decode.*]" in faults(table_of("measured", changes))
+
+
+def test_objectives_of_buckets_stand_in_their_order() -> None:
+    table = table_of("routed", {})
+    places = [place for place, row in enumerate(table) if row["path"].startswith("objectives.buckets.")]
+    assert [table[place]["path"].split(".", 2)[2] for place in places] == ["512.ttft", "4096.tpot", "4096.e2e"]
+    assert table[places[0] - 1]["path"] == "objectives.attainment"
+    table[places[1]], table[places[2]] = table[places[2]], table[places[1]]
+    assert "inputs" in faults(table)
+
+
+def test_chunk_budgets_that_nobody_declared() -> None:
+    table = table_of("plain", {})
+    row = next(row for row in table if row["path"] == "topologies.chunked.chunk_tokens")
+    default = "256 512 1024 2048"
+    row.update(value=default, conservative=default, note="not declared: default")
+    assert faults(table) == []
+    row.update(value="256 512", conservative="256 512")
+    assert "inputs[topologies.chunked.chunk_tokens][0]" in faults(table)
+
+
+def test_a_loop_of_fewer_scenarios() -> None:
+    table = inputs_of("closed", None, "routed")
+    row = next(row for row in table if row["path"] == "inventory.gpus")
+    for gpus, fits in ((20, True), (60, False)):
+        row.update(value=gpus, conservative=gpus)
+        assert (faults(table) == []) == fits

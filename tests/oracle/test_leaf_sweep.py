@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from pipelines.oracle.findings import Ledger, round_significant
-from pipelines.oracle.structure import METRIC_UNITS, TOPOLOGIES, check_structure
+from pipelines.oracle.names import METRIC_UNITS, TOPOLOGIES
+from pipelines.oracle.structure import check_structure
 from pipelines.oracle.verifying import check_content
 from tests.oracle.forging import Receipt, load, name_anew, shrink
 from tests.oracle.handmade import receipt_of
@@ -39,7 +40,7 @@ MEANINGLESS = {
     r"/inputs/\[.*(peak_.*|line_rate)\]/(value|conservative|low|high|provenance)": "compared with, never computed with",
     r"/inputs/\[.*\]/(low|high)": "the end that does not hurt, held by the fingerprint",
     r"/inputs/\[service\.first_token_source\]/(value|conservative|provenance)": "read only when state moves",
-    r"/inputs/\[service\.\w+\.discipline\]/provenance": "read by no evaluation, held by the fingerprint",
+    r"/inputs/\[service\.decode\.discipline\]/provenance": "read by no evaluation, held by the fingerprint",
     r"/inputs/\[topologies\..*\]/provenance": "read only by the topologies it names",
     r"/workload/(requests_sha256|bucket_edges_tokens/\d+)": "held by the fingerprint; edges by the bucket labels",
     r"/workload/(format|source|note)": "prose",
@@ -75,7 +76,11 @@ WORDS = [
     ("s", "ratio", "count", "B", "B/s"),
     ("least_loaded", "round_robin"),
     ("bf16", "fp8"),
-    ("utilization", "kv_memory", "slots", "link_saturated", "prefill_starved", "staging"),
+    ("utilization", "kv_memory", "slots", "link_saturated", "prefill_starved", "staging", "ttft_floor", "tpot_floor"),
+    ("slots_mixed", "slots_decode"),
+    ("passes", "fails"),
+    ("whole_prompts", "chunks", "separated", "whole_prompts_or_chunks"),
+    ("all", "below_threshold", "from_threshold"),
     ("mixed", "prefill_lane", "link", "kv_mixed", "kv_prefill", "kv_decode"),
     ("operating_parts", "gpus", "margin"),
     ("LatencyObjective", "Goodput", "TransferBudget", "Capacity"),

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.oracle import render_text
+from pipelines.oracle.names import BOUNDS
 from pipelines.oracle.parameters import Parameters
 from pipelines.oracle.scenario import Knobs
-from pipelines.oracle.structure import BOUNDS
 from tests.oracle import forging as forge
 from tests.oracle.forging import Receipt, input_row, recompute, rejudge, scenarios
 from tests.oracle.rejection import check, evaluated, overloaded

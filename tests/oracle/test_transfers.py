@@ -16,10 +16,9 @@ from pipelines.oracle.cache import Cache, Window
 from pipelines.oracle.curves import Curve, parse_curve
 from pipelines.oracle.parameters import Parameters
 from pipelines.oracle.scenario import Knobs
-from pipelines.oracle.topologies import evaluate
-from pipelines.oracle.traffic import Stratum, Traffic, traffic_of
+from pipelines.oracle.traffic import Requests, Stratum, traffic_of
 from tests.oracle import forging as forge
-from tests.oracle.example import EXAMPLE, SHORT, parameters
+from tests.oracle.example import EXAMPLE, SHORT, evaluator, parameters
 from tests.oracle.handmade import receipt_of
 
 HALF_WINDOWS = Cache(36864, (Window(128, 36864, 18),), 0.0, 18)
@@ -30,11 +29,11 @@ def close(value: object) -> object:
     return pytest.approx(value, rel=1e-12, abs=1e-18)
 
 
-def one_stratum(u: tuple[float, float] = (1000, 3000)) -> Traffic:
+def one_stratum(u: tuple[float, float] = (1000, 3000)) -> Requests:
     """The prompts of 1000 and 3000 tokens in one stratum, with so many tokens of each to compute."""
     p1, u1 = 2000.0, sum(u) / 2
     pu, u2 = (1000 * u[0] + 3000 * u[1]) / 2, (u[0] ** 2 + u[1] ** 2) / 2
-    return replace(EXAMPLE, strata=(Stratum(SHORT, 4, 1.0, p1, u1, 2 * pu - u2, 5e6, pu, u2),))
+    return replace(EXAMPLE.requests, strata=(Stratum(SHORT, 4, 1.0, p1, u1, 2 * pu - u2, 5e6, pu, u2),))
 
 
 def test_bytes_of_a_model_with_windows() -> None:
@@ -126,14 +125,14 @@ class TestCurve:
 
 class TestMoments:
     def test_of_strata_with_prompts_of_one_length(self) -> None:
-        movement = tr.movement_of(parameters(), EXAMPLE)
+        movement = tr.movement_of(parameters(), EXAMPLE.requests)
         assert movement.mean_s == close((0.103 + 0.303) / 2)
         assert movement.link_m2_s2 == close((0.103**2 + 0.303**2) / 2)
         assert movement.prompt_token_s == close((103 + 909) / 2)
 
     def test_of_one_stratum_with_prompts_of_two_lengths(self) -> None:
         """What varies within a stratum is not lost."""
-        movement, apart = (tr.movement_of(parameters(), traffic) for traffic in (one_stratum(), EXAMPLE))
+        movement, apart = (tr.movement_of(parameters(), traffic) for traffic in (one_stratum(), EXAMPLE.requests))
         assert (movement.mean_s, movement.link_m2_s2) == close((apart.mean_s, apart.link_m2_s2))
         assert movement.prompt_token_s == close(apart.prompt_token_s)
 
@@ -158,7 +157,7 @@ class TestMoments:
 
     def test_no_more_than_the_mean_varies(self) -> None:
         rounded = replace(one_stratum().strata[0], p2=2000.0**2 * (1 - 1e-12))
-        movement = tr.movement_of(parameters(), replace(EXAMPLE, strata=(rounded,)))
+        movement = tr.movement_of(parameters(), replace(EXAMPLE.requests, strata=(rounded,)))
         assert movement.link_scv == 0
 
     def test_a_declared_hit_ratio_leaves_so_much_to_compute(self) -> None:
@@ -186,7 +185,7 @@ class TestLinks:
     )
     def test_queues(self, sharing: str, queues: int) -> None:
         # two transfers a second, of 0.203 s on average, over one link of each queue
-        evaluation = evaluate(parameters(link_sharing=sharing), EXAMPLE, self.KNOBS)
+        evaluation = evaluator(link_sharing=sharing).evaluate(self.KNOBS)
         rho = 2 * 0.203 / queues
         assert {load.resource: load.utilization for load in evaluation.loads}["link"] == close(rho)
         assert evaluation.figures is not None
@@ -195,8 +194,7 @@ class TestLinks:
 
     def test_links_of_one_transfer_are_one_channel(self) -> None:
         # 4 of 12 links each: three channels of 4 GB/s
-        of = parameters(links=12, links_per_transfer=4)
-        evaluation = evaluate(of, EXAMPLE, self.KNOBS)
+        evaluation = evaluator(links=12, links_per_transfer=4).evaluate(self.KNOBS)
         mean, second = (0.028 + 0.078) / 2, (0.028**2 + 0.078**2) / 2
         rho = 2 * mean / 3
         assert evaluation.loads[2].utilization == close(rho)
@@ -207,8 +205,8 @@ class TestLinks:
 
 def test_the_longest_prompt_moves_whole_and_in_whole_blocks() -> None:
     # the decode worker holds all of what is cached, but the longest prompt may miss: 188 blocks of 16 tokens
-    of = parameters(decode_emits_first_token=False, block_tokens=16, prefix_at_destination=1.0)
-    figures = evaluate(of, EXAMPLE, Knobs("disaggregated", workers_prefill=1, workers_decode=1)).figures
+    of = evaluator(decode_emits_first_token=False, block_tokens=16, prefix_at_destination=1.0)
+    figures = of.evaluate(Knobs("disaggregated", workers_prefill=1, workers_decode=1)).figures
     assert figures is not None
     assert figures.transit is not None
     moved = figures.stall_s - figures.transit.wait_s - figures.transit.decode_wait_s - 0.011  # type: ignore[operator]
@@ -218,4 +216,4 @@ def test_the_longest_prompt_moves_whole_and_in_whole_blocks() -> None:
 def test_a_bucket_moves_as_its_strata_do() -> None:
     # two strata of one bucket, of 1 and 3 requests
     strata = tuple(replace(s, bucket=SHORT, requests=n) for s, n in zip(EXAMPLE.strata, (1, 3), strict=True))
-    assert tr.strata_mean(replace(EXAMPLE, strata=strata), SHORT, (0.1, 0.5)) == close(0.4)
+    assert replace(EXAMPLE.requests, strata=strata).mean(SHORT, (0.1, 0.5)) == close(0.4)

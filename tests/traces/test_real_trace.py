@@ -7,25 +7,34 @@ import sys
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
+from math import isclose
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from pipelines.traces import LogOptions, bucket_frame, duration_s, read_log, requests_sha256, stratum_frame
+from pipelines.traces import (
+    LogOptions,
+    bucket_frame,
+    duration_s,
+    output_stratum_frame,
+    read_log,
+    requests_sha256,
+    stratum_frame,
+)
 from pipelines.traces.requests import requests_frame
 
 DIGESTS = """
 import hashlib, sys
 from pathlib import Path
 import polars as pl
-from pipelines.traces import LogOptions, bucket_frame, read_log, requests_sha256, stratum_frame
+from pipelines.traces import LogOptions, bucket_frame, output_stratum_frame, read_log, requests_sha256, stratum_frame
 from pipelines.traces.requests import requests_frame
 rows = read_log(Path(sys.argv[1]), LogOptions()).rows
 requests = requests_frame(rows.with_columns(cached_prompt_tokens=pl.lit(0, pl.Int32)), is_open=True)
 print(requests_sha256(requests))
-for frame in (bucket_frame(requests, [512, 2048]), stratum_frame(requests, [512, 2048])):
-    print(hashlib.sha256(repr(frame.rows()).encode()).hexdigest())
+for frame in (bucket_frame, stratum_frame, output_stratum_frame):
+    print(hashlib.sha256(repr(frame(requests, [512, 2048]).rows()).encode()).hexdigest())
 """
 
 
@@ -82,6 +91,14 @@ def test_strata_are_about_equal(requests: pl.DataFrame) -> None:
     assert strata["requests"].sum() == 8_819
 
 
+def test_output_strata_hold_every_request_and_token(requests: pl.DataFrame) -> None:
+    outputs = output_stratum_frame(requests, [512, 2048])
+    assert outputs.group_by("bucket").len()["len"].max() <= 16
+    assert outputs["requests"].sum() == 8_819
+    tokens = (outputs["requests"] * outputs["output_tokens_mean"]).sum()
+    assert isclose(tokens, requests["output_tokens"].sum(), rel_tol=1e-11)
+
+
 def test_frames_and_digest_do_not_depend_on_threads(trace: Path, project: Path) -> None:
     def digests(threads: int) -> str:
         environment = {**os.environ, "POLARS_MAX_THREADS": str(threads), "PYTHONPATH": str(project)}
@@ -90,7 +107,7 @@ def test_frames_and_digest_do_not_depend_on_threads(trace: Path, project: Path) 
 
     one, two = digests(1), digests(2)
     assert one == two
-    assert one.count("\n") == 3
+    assert one.count("\n") == 4
 
 
 def test_a_shuffled_copy_is_the_same_log(trace: Path, requests: pl.DataFrame, tmp_path: Path) -> None:

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.traces import bucket_frame, bucket_labels, duration_s, stratum_frame
+from pipelines.declarations.typed import Classes, RequestClass
+from pipelines.traces import bucket_frame, bucket_labels, duration_s, output_stratum_frame, stratum_frame
+from pipelines.traces.requests import of_classes
+from pipelines.traces.workload import Workload
 
 NS = 10**9
 
@@ -199,6 +202,69 @@ def test_second_moments_of_a_stratum_are_of_its_requests() -> None:
     assert strata.select(columns).rows() == [(40.0, 12.0, 4.0)]
 
 
+def test_thirty_two_outputs_make_sixteen_output_strata_of_two() -> None:
+    outputs = output_stratum_frame(requests_of(*((i, 7, 32 - i) for i in range(32))), [])
+    assert outputs.rows() == [("[1,inf)", i, 2, 1.5 + 2 * i) for i in range(16)]
+
+
+def test_fewer_outputs_than_strata_leave_numbers_out() -> None:
+    """Three lengths with 0, 1 and 2 requests below: floor(16 * r / 3)."""
+    outputs = output_stratum_frame(requests_of((0, 1, 9), (1, 1, 2), (2, 1, 4)), [])
+    assert outputs.rows() == [("[1,inf)", 0, 1, 2.0), ("[1,inf)", 5, 1, 4.0), ("[1,inf)", 10, 1, 9.0)]
+
+
+def test_one_output_length_stays_in_one_output_stratum() -> None:
+    """Ten of length 5 hold ranks 0 to 9, so length 6 begins at rank 10 of 16 and length 7 at 15."""
+    lengths = [7, *[6] * 5, *[5] * 10]
+    outputs = output_stratum_frame(requests_of(*((i, 1 + i, o) for i, o in enumerate(lengths))), [])
+    assert outputs.rows() == [("[1,inf)", 0, 10, 5.0), ("[1,inf)", 10, 5, 6.0), ("[1,inf)", 15, 1, 7.0)]
+
+
+def test_several_output_lengths_share_an_output_stratum() -> None:
+    """Lengths 1, 2 and 3 begin at ranks 0, 1 and 2 of 48, below the 3 of one stratum; length 4 at 32: floor(16 * 32 / 48)."""
+    outputs = output_stratum_frame(requests_of(*((i, 1, o) for i, o in enumerate([1, 2, *[3] * 30, *[4] * 16]))), [])
+    assert outputs.rows() == [("[1,inf)", 0, 32, 2.90625), ("[1,inf)", 10, 16, 4.0)]  # (1 + 2 + 90) / 32
+
+
+def test_output_strata_are_of_their_prompt_bucket() -> None:
+    """Outputs 1, 3, 1 below 10 prompt tokens, where two have fewer than 3: floor(16 * 2 / 3)."""
+    assert output_stratum_frame(SMALL, [10, 100]).rows() == [
+        ("[1,10)", 0, 2, 1.0),
+        ("[1,10)", 10, 1, 3.0),
+        ("[10,100)", 0, 1, 5.0),
+    ]
+
+
+def test_the_cache_does_not_move_a_request_to_another_output_stratum() -> None:
+    rows = [(0, 10, 9, 4), (1, 5, 0, 2), (2, 10, 0, 4)]
+    cold = [(at, p, 0, o) for at, p, _, o in rows]
+    found = [output_stratum_frame(cached_requests_of(*log), []).rows() for log in (rows, cold)]
+    assert found == [[("[1,inf)", 0, 1, 2.0), ("[1,inf)", 5, 2, 4.0)]] * 2
+
+
+@pytest.mark.parametrize(("kind", "rate_rps"), [("open", None), ("rate", 8.0), ("closed", None)])
+def test_output_strata_do_not_depend_on_arrivals(kind: str, rate_rps: float | None) -> None:
+    at_once = SMALL.with_columns(arrival_ns=pl.lit(0, dtype=pl.Int64))
+    for requests in (SMALL, at_once):
+        assert Workload(requests, [10], kind, rate_rps).outputs().equals(output_stratum_frame(SMALL, [10]))
+
+
+def test_output_strata_of_classes_count_weights_in_lowest_terms() -> None:
+    """Weights 3 and 2: of five requests, three have fewer tokens than 50, floor(16 * 3 / 5)."""
+    classes = Classes((RequestClass(6, 100, 20, 5), RequestClass(4, 30, 0, 50)), "supplied", None, None)
+    outputs = Workload(of_classes(classes).requests, [], "closed").outputs()
+    assert outputs.rows() == [("[1,inf)", 0, 3, 5.0), ("[1,inf)", 9, 2, 50.0)]
+
+
+def test_the_mean_of_an_output_stratum_is_exact() -> None:
+    """Of 48,000, ranks from 45,000 are in stratum 15: 1,000 of 2^31 - 2 tokens and 2,000 of 2^31 - 1."""
+    largest = 2**31 - 1
+    lengths = [1] * 45_000 + [largest - 1] * 1_000 + [largest] * 2_000
+    outputs = output_stratum_frame(requests_of(*((i, 1, o) for i, o in enumerate(lengths))), [])
+    mean = Fraction(1_000 * (largest - 1) + 2_000 * largest, 3_000)
+    assert outputs.rows() == [("[1,inf)", 0, 45_000, 1.0), ("[1,inf)", 15, 3_000, float(f"{float(mean):.11e}"))]
+
+
 def test_sums_are_exact_where_floats_are_not() -> None:
     """With 3000 prompts of 2^31 - 1 tokens, the sums of p^4 exceed 2^128."""
     largest = 2**31 - 1
@@ -249,6 +315,23 @@ def test_strata_add_up_to_their_bucket(rows: list[Row], edges: list[int]) -> Non
             total = sum(part["requests"] * part[name] for part in parts)
             assert isclose(total, bucket["requests"] * bucket[name], rel_tol=1e-11)
         assert all(low["uncached_tokens_mean"] < high["uncached_tokens_mean"] for low, high in pairwise(parts))
+
+
+@given(a_log, some_edges)
+@settings(max_examples=60)
+def test_output_strata_agree_with_fractions(rows: list[Row], edges: list[int]) -> None:
+    """Request by request: its bucket, how many of it have fewer output tokens, and the means in fractions."""
+    expected: dict[tuple[int, int], list[int]] = {}
+    place = [sum(p >= edge for edge in edges) for _, p, *_ in rows]
+    for own, (*_, o) in zip(place, rows, strict=True):
+        in_bucket = [other[-1] for at, other in zip(place, rows, strict=True) if at == own]
+        stratum = 16 * sum(other < o for other in in_bucket) // len(in_bucket)
+        expected.setdefault((own, stratum), []).append(o)
+    labels = bucket_labels(edges)
+    assert output_stratum_frame(frame_of(rows), edges).rows() == [
+        (labels[own], stratum, len(outputs), float(f"{float(Fraction(sum(outputs), len(outputs))):.11e}"))
+        for (own, stratum), outputs in sorted(expected.items())
+    ]
 
 
 @given(a_log)

@@ -1,115 +1,280 @@
-"""Chunks: one pool, each step carries the decode tokens and a bounded piece of a prompt (docs/arithmetic.md, section 5)."""
+"""Chunks: one pool, each step carries the decode tokens and a bounded number of prompt tokens (docs/arithmetic.md, section 5)."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from pipelines.arithmetic import queues, service
-from pipelines.arithmetic.numbers import Floats, Number, column
+from pipelines.arithmetic.batches import Batch, poisson_most
+from pipelines.arithmetic.numbers import Bools, Floats, Number, column, where
 from pipelines.arithmetic.prefill import PrefillTimes
+from pipelines.arithmetic.queues import Dispatch, Wait
 from pipelines.topologies.constants import MIXED
-from pipelines.topologies.paths.path import Decoding, Load, PathResult, PathWork, Sizes, decoding, rows_of
+from pipelines.topologies.paths.path import (
+    FULL_LANE,
+    LONG_RUNS,
+    LONG_RUNS_ALONE,
+    Decoding,
+    Generation,
+    Load,
+    PathResult,
+    PathWork,
+    PrefillWait,
+    Sizes,
+    decoding,
+    order_of,
+    rows_of,
+    screened,
+)
 
-PASSES = 12
-"""Passes of the fixed point between the decode batch and the room it leaves for prompts; its steps only grow, see docs/arithmetic.md."""
+PASSES = 24
+"""Passes of the fixed point between the decode batch, the room it leaves for prompts, and what prompts leave of the steps."""
 
 
 @dataclass(frozen=True)
-class _Settled:
-    """Where the passes ended: ρ, t (s), b and room C' (tokens) of each row."""
+class _Pool:
+    """What does not change from pass to pass: the rows' sizes, dispatch, decode tokens/s per worker (x), one worker's times."""
 
-    rho: Floats
-    t: Floats
-    batch: Floats
-    room: Floats
+    work: PathWork
+    n: Floats
+    budget: Floats
+    of: Dispatch
+    own: Decoding
+    times: PrefillTimes
+    x: Floats
+
+    @property
+    def rate(self) -> Floats:
+        """l: requests/s of a worker."""
+        return rows_of(self.work.rate / self.n, len(self.n))
 
 
 @dataclass(frozen=True)
 class _Pieces:
-    """The prompts of a path, cut into the pieces that ``room`` tokens of a step allow: steps (K) and their own seconds (G) per stratum."""
+    """Prompts cut into the pieces that a step has room for: steps (K) and their own seconds (G) per row and stratum, and their means."""
 
+    room: Floats
+    step: Floats
     steps: Floats
     own_s: Floats
+    mean_steps: Floats
+    first: Floats
+    second: Floats
 
 
-def _pieces(work: PathWork, times: PrefillTimes, room: Floats) -> _Pieces:
-    computed = work.computed
+@dataclass(frozen=True)
+class _Lane:
+    """The prefill lane: V of the strata with its means, how it queues, and the first free moment of the pool."""
+
+    pieces: _Pieces
+    of_strata: Floats
+    slope: Floats
+    mean: Floats
+    cs2: Floats
+    rho: Floats
+    prompts: Floats
+    queue: Wait
+    residual: Floats
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """What decode sees: t, the batch that the pass began with, what short and long answers meet more of prompts (e), f."""
+
+    t: Floats
+    after: Floats
+    followers: Floats
+
+
+def _pieces(pool: _Pool, room: Floats, batch: Floats) -> _Pieces:
+    computed, strata = pool.work.computed, pool.work.requests.strata
     steps = np.maximum(1.0, np.ceil(computed.u / np.maximum(room, 1.0)[:, None]))
-    own = times.prompt_s(computed.u, computed.z, computed.uu, steps)
-    return _Pieces(steps, (1 + column(work.constants.penalty)) * own)
+    own = pool.times.rows().prompt_s(computed.u, computed.z, computed.uu, steps)
+    own = (1 + column(pool.work.constants.penalty)) * own
+    step = rows_of(pool.own.steps.seconds(batch), len(batch))
+    return _Pieces(room, step, steps, own, strata.mean(steps), strata.mean(own), strata.mean(own**2))
 
 
-def _settle(work: PathWork, n: Floats, budget: Floats, own: Decoding, times: PrefillTimes) -> _Settled:
-    """C' = C - b and b = x·t in turn, from b = 0; a row ends early at ρ ≥ 1 or C' < 1."""
-    rows, strata = len(n), work.requests.strata
-    x = rows_of(work.rate * own.d1 / n, rows)
-    batch, t, rho = np.zeros(rows), np.full(rows, np.nan), np.full(rows, np.nan)
-    going = np.ones(rows, dtype=bool)
+def _lane(pool: _Pool, pieces: _Pieces, batching: Batch) -> _Lane:
+    work, computed, strata = pool.work, pool.work.computed, pool.work.requests.strata
+    per_token = (pieces.step / pieces.room)[:, None]
+    of_strata = per_token * computed.u + pieces.own_s
+    own_slope = pool.times.rows().slope(computed.u / pieces.steps)
+    slope = per_token + (1 + column(work.constants.penalty)) * own_slope
+    mean = strata.mean(of_strata)
+    cs2 = service.scv(mean, strata.mean(of_strata**2 + slope**2 * computed.variance))
+    rho = pool.rate * mean
+    queue = queues.pool_wait(pool.of, cs2, work.rate * mean, mean)
+    alone = pool.own.steps.seconds(1.0)
+    offered = pool.rate * pool.of.sharing * (pieces.mean_steps * pieces.step + pieces.first + pool.own.d1 * alone)
+    free = queues.first_free(pool.of.sharing, offered, (1 - rho) * (1 - batching.some))
+    residual = rows_of(free.wait_s(rho, pool.of.sharing, pieces.step), len(pool.n))
+    prompts = pool.rate * pieces.first
+    return _Lane(pieces, of_strata, slope, mean, rows_of(cs2, len(mean)), rho, prompts, queue, residual)
+
+
+def _decoded(pool: _Pool, lane: _Lane, t: Floats) -> _Decoded:
+    """What a request meets more of prompts than decode does on average: exact for answers of one step, and of very many."""
+    of, l_rate, pieces, d1 = pool.of, pool.rate, lane.pieces, pool.own.d1
+    wait, probability, rho, rho_pc = lane.queue.mean_s, lane.queue.probability, lane.rho, lane.prompts
+    behind = np.maximum(0.0, l_rate * (wait + lane.mean) + (of.ca2 - 1) / 2) / (1 - rho)
+    seen = pieces.first * wait / lane.mean
+    if not np.all(of.alone):
+        runs = queues.run_length(pool.n, pool.work.rate * lane.mean)
+        shared = probability * (1 + (runs - 1) * (1 + lane.cs2) / 2) + l_rate * wait / (1 - rho)
+        behind = where(of.alone, behind, shared)
+        seen = where(of.alone, seen, pieces.first * (rho * (1 + lane.cs2) / 2 + l_rate * wait))
+    usual = (1 - rho_pc / rho) / (1 - rho_pc)
+    prompt_step = pieces.step * rho / (rho - rho_pc)
+    many = (behind * (1 - rho) * pieces.first - usual * seen) / (1 - rho_pc)
+    one = d1 * (probability * prompt_step + (1 - probability) * pieces.step - pieces.step / (1 - rho_pc))
+    both = (many > 0) & (one > 0)
+    after = np.where(both, many * one / np.where(both, many + one, 1.0), 0.0)
+    followers = (
+        pool.work.requests.moments["m"] * behind * (1 - rho * usual) * d1 / (d1 + behind * lane.mean / prompt_step)
+        if d1 > 0
+        else np.zeros_like(rho)
+    )
+    return _Decoded(t, after, followers)
+
+
+@dataclass(frozen=True)
+class _Settled:
+    """Where the passes ended: ρ, t (s), b of each row, and what decode saw."""
+
+    rho: Floats
+    batch: Floats
+    decoded: _Decoded
+
+
+def _settle(pool: _Pool) -> _Settled:
+    """Batch, room and what prompts take of a step in turn, from an empty worker; a row ends early at ρ ≥ 1 or C' < 1."""
+    rows, m = len(pool.n), pool.work.requests.moments["m"]
+    batch, rho, followers = np.zeros(rows), np.full(rows, np.nan), np.zeros(rows)
+    t, after = np.full(rows, np.nan), np.zeros(rows)
+    going: Bools = np.ones(rows, dtype=bool)
     for _ in range(PASSES):
-        room = budget - batch
-        going &= room >= 1
-        rho_pc = work.rate / n * strata.mean(_pieces(work, times, room).own_s)
-        rho = np.where(going, rho_pc + x * own.steps.c, rho)
-        going &= rho < 1
-        t = np.where(going, own.steps.pace_s(rho_pc, x), t)
-        batch = np.where(going, x * t, batch)
-    return _Settled(rho, t, batch, budget - batch)
+        room = pool.budget - batch
+        going = going & (room >= 1)
+        pieces = _pieces(pool, room, batch)
+        rho_pc = pool.rate * pieces.first
+        rho = np.where(going, rho_pc + pool.x * pool.own.steps.c, rho)
+        going = going & (rho < 1)
+        if not going.any():
+            break
+        next_t = rows_of(pool.own.steps.pace_s(rho_pc, pool.x, 1.0, followers), rows)
+        lane = _lane(pool, pieces, pool.own.batch(rho_pc, pool.x))
+        seen = _decoded(pool, lane, next_t)
+        t, after, followers = (
+            np.where(going, new, old)
+            for new, old in ((seen.t, t), (seen.after, after), (seen.followers, followers))
+        )
+        batch = np.where(going, batch / 2 + (pool.x * t + pool.rate * m * after) / 2, batch)
+    return _Settled(rho, batch, _Decoded(t, after, followers))
 
 
-def _full_step_s(work: PathWork, times: PrefillTimes, own: Decoding, settled: _Settled) -> Number:
-    """One full step with the last, most expensive piece of the longest prompt."""
-    moments = work.computed.moments
-    p_max, piece = moments["p_max"], np.minimum(settled.room, moments["u_max"])
+def _shared_step_s(pool: _Pool, lane: _Lane, batching: Batch) -> Floats:
+    """F: what a prompt waits in its first step for others that came during the one before, and in its last for room."""
+    pieces, rho_pc, sharing = lane.pieces, lane.prompts, pool.of.sharing
+    step = pieces.step / (1 - rho_pc) + pool.rate * pieces.second / (1 - rho_pc**2) / sharing
+    others = 2 * sharing * rho_pc * where(pool.of.alone, 1 / pool.n, 1.0)
+    first = step * (batching.some + others) / (sharing + 1) - lane.queue.mean_s - lane.residual
+    full = (1 + pool.work.constants.penalty) * (pool.times.piece_s(pieces.room) - pool.times.piece_s(1.0)) / 2
+    last = (1 - 1 / pieces.mean_steps) * lane.queue.probability * full
+    return rows_of(np.maximum(0.0, first) / pieces.mean_steps + last, len(pool.n))
+
+
+def _stall_s(pool: _Pool, lane: _Lane, batch: Floats, batching: Batch) -> Floats:
+    """One full step of several pieces, with the last, most expensive one of the longest prompt."""
+    work, moments, times, log_n = pool.work, pool.work.computed.moments, pool.times, pool.work.log_n
+    most = pool.own.most(batching, log_n)
+    piece = np.minimum(pool.budget, moments["u_max"])
+    pieces = np.minimum(
+        pool.budget, poisson_most(pool.rate * (pool.own.steps.seconds(most) + times.piece_s(piece)), log_n) + 2
+    )
+    p_max = moments["p_max"]
     before = (p_max * p_max - (p_max - piece) ** 2) - piece * piece
-    prompt = times.piece_s(piece) + times.q * before
-    return own.steps.seconds(settled.batch) + (1 + work.constants.penalty) * prompt
+    prompts = (pieces - 1) * times.piece_s(1.0) + times.piece_s(piece) + times.q * before
+    stall: Floats = pool.own.long_step(batch, most, log_n) + (1 + work.constants.penalty) * prompts
+    return stall
 
 
-def _floor(work: PathWork, times: PrefillTimes, own: Decoding, budget: Floats) -> Floats:
+def _floor(pool: _Pool) -> Floats:
     """TTFT° of every row and bucket: alone on an idle worker."""
-    pieces = _pieces(work, times, budget)
-    alone = pieces.steps * column(own.steps.seconds(0.0)) + pieces.own_s
-    return column(work.constants.a) + work.requests.strata.per_bucket(alone)
+    alone = _pieces(pool, pool.budget, np.zeros_like(pool.budget))
+    execution = alone.steps * column(pool.own.steps.seconds(0.0)) + alone.own_s
+    return column(pool.work.constants.a) + pool.work.requests.strata.per_bucket(execution)
 
 
 def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
     """Waits, pace, stall and loads of every row; prefill emits the first token."""
-    known, strata, n, budget = work.constants, work.requests.strata, sizes.mixed, sizes.chunk_tokens
-    assert n is not None and budget is not None
-    rows, times = len(n), known.prefill[MIXED].rows()
+    known, n, budget = work.constants, sizes.mixed, sizes.chunk_tokens
+    assert n is not None
+    assert budget is not None
     own = decoding(work, MIXED, prefill_emits=True)
-    settled = _settle(work, n, budget, own, times)
-    batch, t = settled.batch, settled.t
-    pieces = _pieces(work, times, settled.room)
-    execution = pieces.steps * own.steps.seconds(batch)[:, None] + pieces.own_s
+    x = rows_of(work.rate * own.d1 / n, len(n))
+    pool = _Pool(work, n, budget, work.dispatched(n), own, known.prefill[MIXED], x)
+    settled = _settle(pool)
+    batch = settled.batch
+    pieces = _pieces(pool, budget - batch, batch)
+    batching = own.batch(pool.rate * pieces.first, x)
+    return _result(pool, settled, _lane(pool, pieces, batching), batching)
+
+
+def _result(pool: _Pool, settled: _Settled, lane: _Lane, batching: Batch) -> PathResult:
+    work, known, own, pieces = pool.work, pool.work.constants, pool.own, lane.pieces
+    rows, m, strata, n = len(pool.n), work.requests.moments["m"], work.requests.strata, pool.n
+    t, after, batch = settled.decoded.t, settled.decoded.after, settled.batch
+    execution = pieces.steps * pieces.step[:, None] + pieces.own_s
     mean = strata.mean(execution)
-    cs2 = service.scv(mean, strata.mean(execution**2))
-    lane = work.rate / n * mean
-    queue = queues.pool_wait(known.dispatch, work.ca2, cs2, lane, n, mean)
-    held = known.memory.resident(strata.mean(strata.p * execution) + own.token_seconds(t), mean + own.seconds(t))
+    held = known.memory.resident(
+        strata.mean(strata.p * execution) + work.requests.moments["p1"] * m * after + own.token_seconds(t),
+        mean + m * after + own.seconds(t),
+    )
     prefill_ceiling, decode_ceiling = known.prefill_ceiling[MIXED], known.decode[MIXED].ceiling
-    nothing = np.zeros(rows)
+    slots = own.slots_load("slots_mixed", batch, decode_ceiling)
+    sharing, rho_pc = pool.of.sharing, lane.prompts
+    limit = np.where(np.greater(n, 1) & np.asarray(pool.of.alone), LONG_RUNS_ALONE, LONG_RUNS)
     return PathResult(
         requests=work.requests,
         first_token="prefill",
         admission=known.a,
-        prefill_wait=queue.mean_s + own.waits(batch, t),
-        transfer_wait=nothing,
-        decode_wait=nothing,
-        queue=queue,
+        prefill_wait=PrefillWait(
+            lane.queue,
+            lane.residual + _shared_step_s(pool, lane, batching),
+            rows_of(own.slot_wait(batch, sharing, t), rows),
+            order_of(work, pool.rate, lane.of_strata),
+        ),
+        transfer_wait=np.zeros(rows),
+        after_wait=after,
+        first_step=t,
         t=t,
         batch=batch,
-        stall=_full_step_s(work, known.prefill[MIXED], own, settled) if own.d1 > 0 else np.full(rows, np.nan),
+        stall=_stall_s(pool, lane, batch, batching) if own.d1 > 0 else np.full(rows, np.nan),
         execution_strata=execution,
         execution_buckets=strata.per_bucket(execution),
         movement_strata=np.zeros(1),
         movement_buckets=np.zeros(1),
-        floor_ttft=_floor(work, times, own, budget),
+        spread=np.sqrt(work.computed.variance) * lane.slope,
+        kept=lane.queue,
+        generation=Generation(
+            t=t,
+            alone=own.steps.seconds(1.0),
+            wait=after,
+            wait_scv=2 / np.where(np.greater(lane.queue.probability, 0), lane.queue.probability, 1.0) - 1,
+            per_step=t * (1 - rho_pc) * pool.rate * pieces.second / (1 - rho_pc) ** 3,
+            others=(own.steps.chord(rho_pc, pool.x) / (1 - rho_pc)) ** 2 * batch / ((1 - batching.success) * sharing),
+            turnover=(1 - batching.success) / own.d1 if own.d1 > 0 else 1.0,
+            surely_s=pieces.step + (1 + known.penalty) * pool.times.piece_s(pieces.room),
+        ),
+        floor_ttft=_floor(pool),
         floor_tpot=own.steps.seconds(1.0),
         loads=(
             Load("mixed", settled.rho, np.minimum(prefill_ceiling, decode_ceiling), "utilization"),
-            Load("prefill_lane", lane, prefill_ceiling, "prefill_starved", room=settled.room),
-            own.slots_load("slots_mixed", batch, decode_ceiling),
-            Load("kv_mixed", work.rate / n * held / known.kv_memory[MIXED], 1.0, "kv_memory"),
+            Load("prefill_lane", lane.rho, prefill_ceiling, "prefill_starved", room=pieces.room),
+            slots,
+            Load("kv_mixed", pool.rate * held / known.kv_memory[MIXED], 1.0, "kv_memory"),
         ),
+        screening=screened(work, pool.of, lane.cs2, slots, rows)
+        | {"runs": m * after > limit * (m * after + own.seconds(t)), "lane": lane.rho > FULL_LANE},
     )

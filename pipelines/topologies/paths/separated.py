@@ -5,18 +5,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipelines.arithmetic import queues
-from pipelines.arithmetic.numbers import Floats, Number, where
+from pipelines.arithmetic.batches import Batch
+from pipelines.arithmetic.numbers import Floats, Number, column
 from pipelines.arithmetic.queues import Wait
 from pipelines.topologies.constants import DECODE, PREFILL
 from pipelines.topologies.paths.path import (
     Decoding,
+    Generation,
     Load,
     PathResult,
     PathWork,
+    PrefillWait,
     Sizes,
     WholePrompts,
     decoding,
+    order_of,
     rows_of,
+    screened,
     whole_prompts,
 )
 from pipelines.topologies.transfers import Transfers
@@ -24,7 +29,8 @@ from pipelines.topologies.transfers import Transfers
 
 def link_queues(sharing: str, sizes: Sizes) -> Number:
     """Queues for links (n_q) by ``network.link_sharing``."""
-    assert sizes.prefill is not None and sizes.decode is not None
+    assert sizes.prefill is not None
+    assert sizes.decode is not None
     return {"shared": 1.0, "per_prefill_worker": sizes.prefill, "per_decode_worker": sizes.decode}[sharing]
 
 
@@ -43,6 +49,9 @@ class Handover:
     link: Wait
     t: Floats
     batch: Floats
+    batching: Batch
+    sharing: Number
+    slot_wait: Floats
     decode_wait: Floats
 
     @property
@@ -85,60 +94,86 @@ class Handover:
 def handover(work: PathWork, sizes: Sizes) -> Handover:
     """Links and decode pool of every row."""
     known, moved, n_d = work.constants, work.moved, sizes.decode
-    assert moved is not None and n_d is not None
+    assert moved is not None
+    assert n_d is not None
     rows = len(n_d)
     own = decoding(work, DECODE, prefill_emits=known.first_token == "prefill")
     x = work.rate * own.d1 / n_d
-    t = rows_of(own.steps.pace_s(0.0, x), rows)
-    batch = x * t
+    t, batching = rows_of(own.steps.pace_s(0.0, x), rows), own.batch(0.0, x)
+    batch, sharing = x * t, work.dispatched(n_d).sharing
     busy, channels = moved.link_s, float(moved.channels)
-    load = rows_of(work.rate * busy / (link_queues(known.link_sharing, sizes) * channels), rows)
-    link = queues.shared_queue_wait(1.0, moved.link_scv, load, channels, busy)
-    return Handover(work, moved, n_d, own, load, link, t, batch, rows_of(own.waits(batch, t), rows))
+    offered = work.rate * busy / link_queues(known.link_sharing, sizes)
+    link = queues.links_wait(moved.link_scv, offered, channels, busy)
+    slot_wait = rows_of(own.slot_wait(batch, sharing, t), rows)
+    return Handover(
+        work=work,
+        moved=moved,
+        decode_workers=n_d,
+        own=own,
+        link_load=rows_of(offered / channels, rows),
+        link=link,
+        t=t,
+        batch=batch,
+        batching=batching,
+        sharing=sharing,
+        slot_wait=slot_wait,
+        decode_wait=rows_of(batching.some * t / 2 + slot_wait, rows),
+    )
 
 
 def _stall(over: Handover, prompts: WholePrompts, first_token: str) -> Floats:
-    rows, step = len(over.t), over.own.steps.seconds(np.maximum(1.0, over.batch))
+    rows, log_n = len(over.t), over.work.log_n
+    step = over.own.long_step(over.batch, over.own.most(over.batching, log_n), log_n)
     if first_token == "decode":
         return rows_of(step, rows) if over.work.requests.moments["m"] > 0 else np.full(rows, np.nan)
     if over.own.d1 <= 0:
         return np.full(rows, np.nan)
-    longest = over.moved.longest
+    longest, link = over.moved.longest, over.link
     hidden = np.minimum(over.moved.overlap * longest.payload_s, prompts.longest)
-    return rows_of(over.link.mean_s + longest.seconds - hidden + over.decode_wait + step, rows)
+    waits = np.greater(link.probability, 0)
+    share = np.where(waits, link.probability, 1.0)
+    waited = np.where(waits, link.mean_s / share * np.maximum(0.0, log_n + np.log(share)), 0.0)
+    return rows_of(waited + longest.seconds - hidden + over.slot_wait + 2 * step, rows)
 
 
-def _kept(queue: Wait, over: Handover, first_token: str) -> Wait:
-    """The queue that keeps its distribution in goodput."""
+def _kept(wait: PrefillWait, over: Handover, first_token: str) -> Wait:
+    """The queue that keeps its distribution in goodput, rows x strata or rows x 1."""
+    queue = Wait(np.asarray(column(np.asarray(wait.queue.probability))), wait.queue_of_strata())
     if first_token == "prefill":
         return queue
     link = over.link
-    longer = np.less(queue.mean_s, link.mean_s)
-    return Wait(where(longer, link.probability, queue.probability), where(longer, link.mean_s, queue.mean_s))
+    longer = np.asarray(column(np.asarray(np.less(wait.queue.mean_s, link.mean_s))))
+    mean, probability = (np.asarray(column(np.asarray(one))) for one in (link.mean_s, link.probability))
+    return Wait(np.where(longer, probability, queue.probability), np.where(longer, mean, queue.mean_s))
 
 
 def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
     """Waits, pace, stall and loads of every row; ``first_token_source`` says which pool emits the first token."""
     known, moved, n_p, first_token = work.constants, work.moved, sizes.prefill, work.constants.first_token
-    assert moved is not None and n_p is not None
+    assert moved is not None
+    assert n_p is not None
     rows, prompts, over = len(n_p), whole_prompts(work, known.prefill[PREFILL]), handover(work, sizes)
-    load_prefill = rows_of(work.rate * prompts.mean / n_p, rows)
-    queue = queues.pool_wait(known.dispatch, work.ca2, prompts.cs2, load_prefill, n_p, prompts.mean)
+    of = work.dispatched(n_p)
+    queue = queues.pool_wait(of, prompts.cs2, work.rate * prompts.mean, prompts.mean)
+    nothing = np.zeros(rows)
+    wait = PrefillWait(queue, nothing, nothing, order_of(work, rows_of(work.rate / n_p, rows), prompts.of_strata))
     prefilling = known.memory.resident(prompts.token_seconds + over.token_seconds, prompts.mean + over.seconds)
     movements = moved.movements_s
     of_buckets = work.requests.strata.per_bucket(movements)
     ceiling, alone = known.decode[DECODE].ceiling, over.own.steps.seconds(1.0)
-    floor = np.asarray(known.a)[..., None] + prompts.of_buckets
+    slots = over.own.slots_load("slots_decode", over.batch, ceiling)
+    floor, spread = np.asarray(known.a)[..., None] + prompts.of_buckets, np.sqrt(work.computed.variance) * prompts.slope
     if first_token == "decode":
         floor = floor + of_buckets + np.asarray(alone)[..., None]
+        spread = spread + np.sqrt(moved.variance) * moved.moved.slope
     return PathResult(
         requests=work.requests,
         first_token=first_token,
         admission=known.a,
-        prefill_wait=rows_of(queue.mean_s, rows),
+        prefill_wait=wait,
         transfer_wait=rows_of(over.link.mean_s, rows),
-        decode_wait=over.decode_wait,
-        queue=_kept(queue, over, first_token),
+        after_wait=over.decode_wait,
+        first_step=over.t,
         t=over.t,
         batch=over.batch,
         stall=_stall(over, prompts, first_token),
@@ -146,15 +181,37 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
         execution_buckets=prompts.of_buckets,
         movement_strata=movements,
         movement_buckets=of_buckets,
+        spread=np.atleast_1d(spread),
+        kept=_kept(wait, over, first_token),
+        generation=_generation(over, of_buckets, first_token),
         floor_ttft=np.atleast_1d(floor),
         floor_tpot=alone,
         loads=(
-            Load("prefill", load_prefill, known.prefill_ceiling[PREFILL], "utilization"),
+            Load("prefill", rows_of(work.rate * prompts.mean / n_p, rows), known.prefill_ceiling[PREFILL], "utilization"),
             Load("decode", work.rate * over.own.d1 / over.decode_workers * over.own.steps.c, ceiling, "utilization"),
             Load("link", over.link_load, known.link_ceiling, "link_saturated"),
-            over.own.slots_load("slots_decode", over.batch, ceiling),
+            slots,
             Load("kv_prefill", work.rate / n_p * prefilling / known.kv_memory[PREFILL], 1.0, "kv_memory"),
             Load("kv_decode", over.held_bytes / known.kv_memory[DECODE], 1.0, "kv_memory"),
             Load("staging", over.in_flight / (over.own.cap - over.batch), 1.0, "staging"),
         ),
+        screening=screened(work, of, prompts.cs2, slots, rows),
+    )
+
+
+def _generation(over: Handover, movements: Floats, first_token: str) -> Generation:
+    """How generation varies: with the number of sequences on the worker; after prefill's token, the hand-over comes before the second."""
+    own = over.own
+    wait = np.zeros((1, 1))
+    if first_token == "prefill":
+        wait = column(over.link.mean_s + over.decode_wait) + np.atleast_2d(movements)
+    x = over.work.rate * own.d1 / over.decode_workers
+    return Generation(
+        t=over.t,
+        alone=own.steps.seconds(1.0),
+        wait=wait,
+        wait_scv=0.0,
+        per_step=0.0,
+        others=own.steps.chord(0.0, x) ** 2 * over.batch / ((1 - over.batching.success) * over.sharing),
+        turnover=(1 - over.batching.success) / own.d1 if own.d1 > 0 else 1.0,
     )

@@ -1,0 +1,173 @@
+"""Evaluates single scenarios anew: with one input multiplied, or with other pool sizes (docs/arithmetic.md section 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .findings import SIGNIFICANT_DIGITS, round_significant
+from .judging import Judged, exact_margin, gates_on, judge_figure, judged_by_bucket
+from .loop import solved_rps
+from .names import BOUNDS
+from .parameters import CONCURRENCY, RATE, Inputs
+from .recomputing import Plan, operating_parts, scalars
+from .resting import paths_read
+from .scenario import Evaluation, Knobs
+from .topologies import Evaluator
+
+_COUNTS_THAT_CHANGE = ("service.decode.max_sequences", CONCURRENCY)
+_UP_TO_ONE = frozenset(
+    (
+        "service.prefill.prefix_hit_ratio",
+        "inventory.memory_utilization",
+        "network.competing_traffic",
+        "network.prefix_at_destination",
+        "network.overlap",
+        "objectives.attainment",
+        "objectives.transfer_reserve",
+    )
+)
+"""Ratios that must be below or at 1, beside the ceilings."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Whether a scenario passes, its margin (none where a blocking gate is refused), and the blocking gates' verdicts."""
+
+    passes: bool
+    margin: float | None
+    judged: tuple[Judged, ...]
+
+    @property
+    def failing(self) -> Judged | None:
+        """The first blocking gate in order that is not passed."""
+        return next((entry for entry in self.judged if entry.verdict != "pass"), None)
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    """One scenario at one bound, with the rate and the evaluator that it was evaluated with."""
+
+    evaluation: Evaluation
+    evaluator: Evaluator
+    rate_rps: float
+
+
+class Bench:
+    """Evaluates scenarios of one plan under changed inputs."""
+
+    def __init__(self, plan: Plan) -> None:
+        """Take the blocking gates; the exported rates of a closed loop are where the solution begins."""
+        self.plan, rules = plan, plan.receipt["rules"]
+        self._gates = [gate for gate in rules["gates"] if gate["blocking"]]
+        self._weights = rules["decision"]["operating_part_weights"]
+        self._rates = {
+            (row["scenario"], bound): row["bounds"][bound]["rate_rps"]
+            for row in plan.receipt["scenarios"]
+            for bound in BOUNDS
+        }
+
+    def changed_inputs(self, topology: str) -> list[str]:
+        """Return the inputs that are changed of a topology, in table order; `requests.rate` also stands for the trace's."""
+        inputs, gates = self.plan.inputs, gates_on(topology, self._gates)
+        open_trace = RATE not in inputs.rows and CONCURRENCY not in inputs.rows
+        paths = [path for path in paths_read(inputs, (topology,), gates) if _may_change(inputs.rows[path])]
+        return [*([RATE] if open_trace else []), *paths]
+
+    def value(self, path: str) -> float:
+        """Return the value of an input as it is."""
+        own = self.plan.inputs.nominal(path)
+        return float(own if own is not None else self.plan.evaluators["nominal"].traffic.rate_rps)
+
+    def changeable(self, path: str, factor: float) -> bool:
+        """Whether an input can be multiplied so far: what must not exceed 1 stays below it."""
+        if not (path in _UP_TO_ONE or path.endswith(".utilization_ceiling")) or factor <= 1:
+            return True
+        row = self.plan.inputs.rows[path]
+        ends = (row[member] for member in ("value", "low", "high", "conservative"))
+        return all(end is None or end * factor < 1 for end in ends)
+
+    def standing(self, knobs: Knobs, path: str | None = None, factor: float = 1.0) -> Standing:
+        """Evaluate and judge a scenario, with one input multiplied."""
+        inputs = self.plan.inputs if path is None else self.plan.inputs.scaled(path, factor)
+        gates = gates_on(knobs.topology, self._gates)
+        bounds = [bound for bound in BOUNDS if bound == "nominal" or any(gate["bound"] == bound for gate in gates)]
+        at = {bound: self._evaluated(inputs, knobs, bound, path) for bound in bounds}
+        judged = [self._judged(gate, at[gate["bound"]], knobs, inputs) for gate in gates]
+        nominal = at["nominal"]
+        evaluated = nominal is not None and nominal.evaluation.figures is not None
+        verdicts = tuple(entry for entry, _ in judged)
+        margins = [margin for _, margin in judged if margin is not None]
+        refused = any(entry.verdict == "refused" for entry in verdicts)
+        return Standing(
+            evaluated and bool(verdicts) and all(entry.verdict == "pass" for entry in verdicts),
+            None if refused or not margins else min(margins),
+            verdicts,
+        )
+
+    def _evaluated(self, inputs: Inputs, knobs: Knobs, bound: str, path: str | None) -> _Evaluated | None:
+        """Evaluate at one bound; None where nothing of the memory is left."""
+        if path is None:
+            evaluator = self.plan.evaluators[bound]
+        else:
+            evaluator = Evaluator(inputs.setting(bound), self.plan.cohort.traffic(inputs, bound))
+        mixed, separated = evaluator.setting.mixed, evaluator.setting.separated
+        if min(mixed.kv_memory_bytes, separated.kv_memory_bytes, separated.kv_memory_prefill_bytes) <= 0:
+            return None
+        rate = evaluator.traffic.rate_rps
+        if evaluator.traffic.concurrency is not None:
+            known = self._rates.get((knobs.name, bound))
+            rate = known if known is not None and path is None else solved_rps(evaluator, knobs, known)
+        return _Evaluated(evaluator.evaluate(knobs, rate), evaluator, rate)
+
+    def _judged(
+        self, gate: Mapping[str, Any], at: _Evaluated | None, knobs: Knobs, inputs: Inputs
+    ) -> tuple[Judged, float | None]:
+        """Judge by the rounded figure; return the margin of the unrounded one."""
+        limit = gate["limit"] if gate["limit_source"] == "declared" else inputs.nominal(gate["limit_source"])
+        if at is None:
+            return judge_figure(gate, None, limit), None
+        figure, own = self._figure(gate, at, knobs)
+        limit = limit if own is None else own
+        shown = None if figure is None else round_significant(figure, SIGNIFICANT_DIGITS)
+        return judge_figure(gate, shown, limit), exact_margin(figure, gate["op"], limit)
+
+    def _figure(self, gate: Mapping[str, Any], at: _Evaluated, knobs: Knobs) -> tuple[float | None, float | None]:
+        """Return the figure of a gate, and the limit where it judges a bucket by that bucket's own objective."""
+        metric, gpus = gate["metric"], self.plan.inventory.gpus_of(knobs)
+        pressure = at.evaluation.pressure
+        parts = operating_parts(knobs.topology, self._weights)
+        any_time = {"gpus": float(gpus), "operating_parts": parts, "pressure": pressure, "headroom": 1 - pressure}
+        figures = at.evaluation.figures
+        if metric in any_time or figures is None:
+            return any_time.get(metric), None
+        name, objectives = judged_by_bucket(gate, at.evaluator.setting.objectives), at.evaluator.setting.objectives
+        if name is not None:
+            lines = {line.bucket: getattr(line, f"{name}_s") for line in figures.timelines}
+            bucket = objectives.judged_bucket(name, [(label, _shown(value)) for label, value in lines.items()])
+            return (None, None) if bucket is None else (lines[bucket], objectives.of(name, bucket))
+        numbers = scalars(at.evaluator, figures, at.rate_rps, gpus)
+        return numbers[f"{metric}_s" if f"{metric}_s" in numbers else metric], None
+
+    def one_less(self, knobs: Knobs) -> Sequence[tuple[str, int, Standing]]:
+        """Return pool, workers left and standing of the scenario with one worker less in each of its pools in turn."""
+        nothing = Standing(False, None, ())
+        return [
+            (pool, size - 1, self.standing(_less(knobs, pool, size)) if size > 1 else nothing)
+            for pool, size in knobs.pools.items()
+        ]
+
+
+def _shown(figure: float | None) -> float | None:
+    return None if figure is None else round_significant(figure, SIGNIFICANT_DIGITS)
+
+
+def _less(knobs: Knobs, pool: str, size: int) -> Knobs:
+    return replace(knobs, **{f"workers_{pool}": size - 1})  # type: ignore[arg-type]
+
+
+def _may_change(row: Mapping[str, Any]) -> bool:
+    """A number that is not 0, and no count but slots and concurrency."""
+    counted = row["unit"] == "count" and row["path"] not in _COUNTS_THAT_CHANGE
+    return row["unit"] != "text" and not counted and row["value"] != 0

@@ -1,0 +1,65 @@
+"""What an answer rests on: the inputs that the evaluation of a topology reads, and its gates (docs/formats.md, Receipt)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .judging import Judged, judged_by_bucket
+from .objectives import LATENCIES, edge_of, objectives_of
+from .parameters import CHUNKS, PRICE, ROUTED_CHUNKS, SEPARATED, THRESHOLDS, Inputs
+
+TRACE = "requests.trace"
+_NEVER_READ = ("service.decode.discipline", "network.line_rate", "network.peak_bandwidth", PRICE)
+_OF_FLOORS = ("ttft", "tpot")
+
+
+def rests_on(
+    receipt: Mapping[str, Any], inputs: Inputs, resting: Sequence[tuple[str, Sequence[Judged]]]
+) -> list[tuple[str, str]]:
+    """Return path and provenance of every input that the decision rests on, in table order, then the trace."""
+    gates = [entry.gate for _, judged in resting for entry in judged]
+    paths = paths_read(inputs, {topology for topology, _ in resting}, gates)
+    entries = [(path, str(inputs.rows[path]["provenance"])) for path in paths]
+    return [*entries, (TRACE, str(receipt["workload"]["provenance"]))]
+
+
+def paths_read(inputs: Inputs, topologies: Iterable[str], gates: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the inputs that topologies or gates read, in table order."""
+    objectives = {path for gate in gates for path in objectives_read(gate, inputs)}
+    names = set(topologies)
+    return [path for path in inputs.rows if path in objectives or any(reads(name, path, inputs) for name in names)]
+
+
+def objectives_read(gate: Mapping[str, Any], inputs: Inputs) -> set[str]:
+    """Paths of the objectives a gate reads: its limit's, those of its figure, and of buckets where it judges by them."""
+    names: tuple[str, ...] = ()
+    if gate["metric"] == "goodput":
+        names = LATENCIES
+    elif gate["metric"] == "transfer_envelope_share":
+        names = ("ttft_growth",)
+    name = judged_by_bucket(gate, objectives_of(inputs.rows))
+    latencies = {*names, name}
+    own = {path for path in inputs.rows if (found := edge_of(path)) is not None and found[1] in latencies}
+    return {str(gate["limit_source"]), *(f"objectives.{name}" for name in names), *own}
+
+
+def reads(topology: str, path: str, inputs: Inputs) -> bool:
+    """Whether the evaluation of a topology reads an input."""
+    if path in _NEVER_READ or path.endswith(".peak_tokens_per_second"):
+        return False
+    separated = topology in SEPARATED
+    of_topology = {
+        "service.first_token_source": separated,
+        "service.mixed_step_penalty": topology == "chunked" or (topology == "routed" and ROUTED_CHUNKS in inputs.rows),
+        CHUNKS: topology == "chunked",
+        THRESHOLDS: topology == "routed",
+        ROUTED_CHUNKS: topology == "routed",
+    }
+    if path in of_topology:
+        return of_topology[path]
+    room, _, name = path.partition(".")
+    if room == "objectives":
+        found = edge_of(path)
+        return (found[1] if found else name) in _OF_FLOORS
+    return room in ("requests", "model", "service", "inventory") or (room in ("network", "separated") and separated)
