@@ -99,11 +99,19 @@ def pool_wait(of: Dispatch, cs2: Number, offered: Number, s_mean: Number) -> Wai
     """
     rho, spread = offered / of.workers, (of.ca2 + cs2) / 2
     single = spread * rho / (1 - rho) * s_mean * _smoothing(of.ca2, cs2, rho)
+    found = _found_busy(of.ca2, cs2, rho)
     if np.all(of.alone):
-        return Wait(rho, single)
+        return Wait(found, single)
     probability = erlang_wait(of.sharing, offered)
     shared = spread * probability / (of.workers * (1 - rho)) * s_mean
-    return Wait(where(of.alone, rho, probability), where(of.alone, single, shared))
+    return Wait(where(of.alone, found, probability), where(of.alone, single, shared))
+
+
+def _found_busy(ca2: Number, cs2: Number, rho: Number) -> Number:
+    """Probability that an arrival finds one worker busy: ρ for Poisson arrivals, less for more even ones. Source: as for g."""
+    even = 1 + ca2 + rho * cs2
+    less = (ca2 - 1) * rho * (1 - rho) * even / (1 + rho * (cs2 - 1) + rho * rho * (4 * ca2 + cs2))
+    return where(np.less(ca2, 1), rho + less, rho)
 
 
 def _smoothing(ca2: Number, cs2: Number, rho: Number) -> Number:
@@ -166,9 +174,9 @@ def first_free(sharing: Number, offered: Number, idle: Number) -> FirstFree:
     (0.25, 1.0)
     """
     lost = erlang_loss(np.subtract(sharing, 1), offered)
-    x = lost * (1 - idle) / idle
-    none_idle = where(np.greater(offered, 0), x / (1 + x), 0.0)
-    not_idle = (offered * (1 - lost) + sharing * x) / (sharing * (1 + x))
+    full = lost * (1 - idle)
+    none_idle = where(np.greater(offered, 0), full / (idle + full), 0.0)
+    not_idle = (offered * (1 - lost) * idle + sharing * full) / (sharing * (idle + full))
     return FirstFree(none_idle, where(np.greater(offered, 0), not_idle, 0.0))
 
 

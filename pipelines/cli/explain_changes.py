@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from pipelines.cli.explain_reading import CONCURRENCY_INPUT, RATE_INPUT, Receipt
+from pipelines.cli.explain_reading import BOUNDS, CONCURRENCY_INPUT, RATE_INPUT, Receipt
 
 Json = dict[str, Any]
 
@@ -18,8 +18,8 @@ def uncertainty(receipt: Receipt) -> Json:
     screening = [
         {"scenario": row["scenario"], "bound": bound, "marks": marks}
         for row in receipt.speaking
-        for bound, of in receipt.scenario(row["scenario"])["bounds"].items()
-        if (marks := of["screening"])
+        for bound in BOUNDS
+        if (marks := receipt.scenario(row["scenario"])["bounds"][bound]["screening"])
     ]
     return {
         "inputs": len(rests_on),

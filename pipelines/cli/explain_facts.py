@@ -6,12 +6,11 @@ from typing import Any
 
 from pipelines.cli.explain_changes import changes, uncertainty
 from pipelines.cli.explain_lanes import comparisons
-from pipelines.cli.explain_reading import CONCURRENCY_INPUT, Receipt
+from pipelines.cli.explain_reading import BOUNDS, CONCURRENCY_INPUT, Receipt
 from pipelines.cli.explain_words import is_floor, refused, why_refused
 
 Json = dict[str, Any]
 
-BOUNDS = ("nominal", "conservative")
 QUEUES = ("prefill", "transfer", "decode")
 _KNOBS = ("threshold_tokens", "workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
 _OF_METRIC = {"ttft_worst": "ttft", "tpot_worst": "tpot", "e2e_worst": "e2e"}

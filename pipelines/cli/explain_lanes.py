@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from pipelines.cli.explain_reading import SEPARATED, Receipt
-from pipelines.cli.explain_words import why_refused
+from pipelines.cli.explain_words import LEAST_CHANGE_S, why_refused
 
 Json = dict[str, Any]
 
@@ -107,8 +107,8 @@ def _bucket(before: Json, after: Json) -> Json:
     return {
         "bucket": before["bucket"],
         "lanes": lanes,
-        "shrank_most": least if _change(least) < 0 else None,
-        "grew_most": most if _change(most) > 0 else None,
+        "shrank_most": least if _change(least) <= -LEAST_CHANGE_S else None,
+        "grew_most": most if _change(most) >= LEAST_CHANGE_S else None,
     } | {name.removesuffix("_s"): _moved(before[name], after[name]) for name in TOTALS}
 
 

@@ -11,6 +11,7 @@ from pipelines.arithmetic import VERSION
 Json = dict[str, Any]
 
 RATE_INPUT, CONCURRENCY_INPUT = "requests.rate", "requests.concurrency"
+BOUNDS = ("nominal", "conservative")
 SEPARATED = ("disaggregated", "routed")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pipelines.cli.explain_layout import columns, named, wrapped
 from pipelines.cli.explain_reading import RATE_INPUT
-from pipelines.cli.explain_words import STANDINGS, four, percent_change, quantity
+from pipelines.cli.explain_words import STANDINGS, four, percent_change, quantity, regime
 from pipelines.cli.log_text import plural
 from pipelines.gates.wording import shown
 
@@ -30,10 +30,22 @@ def uncertainty_lines(facts: Json) -> list[str]:
         lines += columns(rows + [_to_measure(row) for row in of["measure_next"]], left=(0, 4))
     else:
         lines.append("no single unobserved input within 1/16 to 16 times its value changes the decision")
-    for row in of["screening"]:
-        marks = ", ".join(row["marks"]).replace("_", " ")
-        lines += wrapped(f"screening only: {row['scenario']} ({row['bound']}): {marks}")
+    lines += _screening(of["screening"])
     return [*lines, *wrapped(f"not in any input: {'; '.join(of['unmeasured'])}")]
+
+
+def _screening(rows: list[Json]) -> list[str]:
+    """Scenarios whose figures are to be replayed or measured before they decide; both bounds in one line if alike."""
+    bounds: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for row in rows:
+        bounds.setdefault((row["scenario"], tuple(row["marks"])), []).append(row["bound"])
+    return [
+        line
+        for (scenario, marks), under in bounds.items()
+        for line in wrapped(
+            f"for screening only: {scenario} ({' and '.join(under)}): {'; '.join(map(regime, marks))}",
+        )
+    ]
 
 
 def _to_measure(row: Json) -> list[str]:
@@ -140,16 +152,16 @@ def frontier_lines(facts: Json) -> list[str]:
     """For each figure, what each number of operating parts and GPUs could promise."""
     lines: list[tuple[str, str]] = []
     for row in facts["frontier"]:
-        ends = (row["steps"][0]["scenario"], row["steps"][-1]["scenario"])
-        steps = [_step(step, named_too=step["scenario"] in ends) for step in row["steps"]]
-        if len(steps) > _MOST_STEPS:
-            steps = [*steps[: _MOST_STEPS - 1], f"({len(steps) - _MOST_STEPS} between)", steps[-1]]
+        first, *others = row["steps"]
+        said = [f"{_step(first)} {plural(first['gpus'], 'GPU')} ({first['scenario']})", *map(_step, others)]
+        if others:
+            said[-1] += f" ({others[-1]['scenario']})"
+        if len(said) > _MOST_STEPS:
+            said = [*said[: _MOST_STEPS - 1], f"({len(said) - _MOST_STEPS} between)", said[-1]]
         parts = f"{four(row['operating_parts'])} {plural(row['operating_parts'], 'part')}"
-        lines.append((f"{row['figure']}, {parts}", ", ".join(steps)))
+        lines.append((f"{row['figure']}, {parts}", ", ".join(said)))
     return named(lines) or ["empty: no scenario is within the other objectives under both bounds"]
 
 
-def _step(step: Json, *, named_too: bool) -> str:
-    gpus = step["gpus"]
-    of = f" {plural(gpus, 'GPU')} ({step['scenario']})" if named_too else ""
-    return f"{shown(step['value_s'], 's')} on {gpus}{of}"
+def _step(step: Json) -> str:
+    return f"{shown(step['value_s'], 's')} on {step['gpus']}"

@@ -39,7 +39,19 @@ LOADS = {
     "staging": "staging (decode)",
 }
 
-_LEAST_CHANGE_S = 5e-7
+LEAST_CHANGE_S = 5e-7
+"""Less than this is no change that a reader would see."""
+
+_REGIMES = {
+    "arrivals": "gaps between arrivals vary much more or less than those of independent ones",
+    "runs": "prompts that run one after the other take much of the time between tokens",
+    "lane": "the prefill lane is busy",
+    "long_prompts": "a few long prompts vary the work of several prefill workers",
+    "slots": "most sequence slots are taken",
+    "tpot": "a TPOT objective is near the time of one step",
+    "curve": "sizes lie beyond the last point of a service curve",
+}
+"""Regimes in which figures are for screening (docs/arithmetic.md, section 7)."""
 
 _REFUSALS = {
     "utilization": "{load} would be busy {figures} of the time, and its ceiling is {limit}",
@@ -96,7 +108,7 @@ def change(seconds: float) -> str:
     >>> change(0.01834604), change(-2.0041), change(1.958e-5), change(0.0), change(3e-8)
     ('+18.35 ms', '-2.004 s', '+0.02 ms', '0', '~0')
     """
-    if abs(seconds) < _LEAST_CHANGE_S:
+    if abs(seconds) < LEAST_CHANGE_S:
         return "~0" if seconds else "0"
     return f"{'+' if seconds > 0 else ''}{shown(round(seconds, 6) if abs(seconds) < 1e-3 else seconds, 's')}"
 
@@ -113,6 +125,11 @@ def percent_change(factor: float) -> str:
 def load(resource: str) -> str:
     """A load by the name that people have for it."""
     return LOADS.get(resource, resource.replace("_", " "))
+
+
+def regime(name: str) -> str:
+    """A regime that makes figures good for screening only."""
+    return _REGIMES.get(name, name.replace("_", " "))
 
 
 def is_floor(kind: str) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
-from .changing import Bench, Standing
+from .changing import Bench, Standing, is_chosen
 from .deciding import Candidate, Choice
 from .findings import SIGNIFICANT_DIGITS, Ledger, close
 from .parameters import CONCURRENCY, RATE
@@ -18,6 +19,9 @@ CHECK = "changes"
 SECTION = "docs/arithmetic.md section 9"
 DOWN, UP = 0.9, 1.1
 LEAST_FACTOR, LARGEST_FACTOR = 1 / 16, 16.0
+FIRST_STEP = 2**0.25
+FACTOR_DIGITS = 8
+"""Break-evens are looked for on four steps per doubling, and narrowed down to so many digits."""
 NEAR = 1e-6
 """By this share before and after a break-even, passing is not the same."""
 MOST_TO_MEASURE = 5
@@ -98,8 +102,8 @@ def _check_sensitivity(ledger: Ledger, bench: Bench, of: Speaking, paths: Sequen
             if standing is not None:
                 sides.append(_moved(of.base, standing))
             if passes is not None and passes != of.base.passes:
-                _check_turned(ledger, of, path, factor)
-        moves[path] = max(sides, default=-1.0)
+                _check_turned(ledger, bench, of, path, factor)
+        moves[path] = -1.0 if is_chosen(path) else max(sides, default=-1.0)
     _check_most_sensitive(ledger, of, moves)
 
 
@@ -121,9 +125,12 @@ def _check_most_sensitive(ledger: Ledger, of: Speaking, moves: Mapping[str, floa
     ledger.holds(CHECK, where, found == first or alike, found, first, SECTION)
 
 
-def _check_turned(ledger: Ledger, of: Speaking, path: str, factor: float) -> None:
-    """What passes at one end of a change and not at the other breaks even between them."""
-    low, high = min(factor, 1.0), max(factor, 1.0)
+def _check_turned(ledger: Ledger, bench: Bench, of: Speaking, path: str, factor: float) -> None:
+    """What does not pass as before from a small change on to the first step of the search breaks even on the way."""
+    step = FIRST_STEP if factor > 1 else 1 / FIRST_STEP
+    if not bench.changeable(path, step) or bench.standing(of.knobs, path, step).passes == of.base.passes:
+        return
+    low, high = min(step, 1.0), max(step, 1.0)
     between = [row for row in of.found["break_even"] if row["path"] == path and low <= row["factor"] <= high]
     why = f"passing is not the same at a factor of {factor}"
     ledger.holds(CHECK, f"{of.where}.break_even[{path}]", bool(between), "nothing", f"{low} to {high}", why)
@@ -146,7 +153,7 @@ def _check_break_evens(ledger: Ledger, bench: Bench, of: Speaking, paths: Sequen
 
 def _check_break_even(ledger: Ledger, bench: Bench, of: Speaking, row: Mapping[str, Any]) -> None:
     path, factor, where = row["path"], row["factor"], f"{of.where}.break_even[{row['path']}]"
-    ledger.rounded(f"{where}.factor", factor, SIGNIFICANT_DIGITS)
+    ledger.rounded(f"{where}.factor", factor, FACTOR_DIGITS)
     known = LEAST_FACTOR * (1 - NEAR) <= factor <= LARGEST_FACTOR * (1 + NEAR) and factor != 1
     if not ledger.holds(CHECK, f"{where}.factor", known, factor, "1/16 to 16, not 1", SECTION):
         return
@@ -224,13 +231,10 @@ def _check_rate(ledger: Ledger, bench: Bench, of: Speaking) -> None:
         ledger.same(CHECK, f"{where}.{name}", found[name], own[0][name], f"the break-even of {path}")
     rate = None if closed else bench.value(RATE) * factor
     ledger.figure(CHECK, f"{where}.rate_rps", found["rate_rps"], rate, "rate x factor; solved in a closed loop")
-    if not of.base.passes and found["gate"] is None:
-        ledger.same(CHECK, f"{where}.verdict", found["verdict"], None, "nothing fails beyond it")
-        return
-    beyond = [bench.standing(of.knobs, path, factor * (1 + share)).failing for share in (NEAR, NEAR / 1000)]
-    expected = [(entry.gate["id"], entry.verdict) if entry else (None, None) for entry in beyond]
-    fails = (found["gate"], found["verdict"]) in expected
-    ledger.holds(CHECK, f"{where}.gate", fails, [found["gate"], found["verdict"]], list(expected[0]), SECTION)
+    failing = bench.standing(of.knobs, path, factor * (1 + NEAR)).failing
+    expected = (failing.gate["id"], failing.verdict) if failing else (None, None)
+    ledger.same(CHECK, f"{where}.gate", found["gate"], expected[0], "the first gate that is not passed beyond it")
+    ledger.same(CHECK, f"{where}.verdict", found["verdict"], expected[1], "its verdict")
 
 
 def _check_one_worker_less(ledger: Ledger, bench: Bench, of: Speaking) -> None:
@@ -249,15 +253,17 @@ def _check_one_worker_less(ledger: Ledger, bench: Bench, of: Speaking) -> None:
 
 def _check_measure_next(ledger: Ledger, plan: Plan, choice: Choice, prefer: Sequence[str]) -> None:
     """Check the inputs that are not observed, by how little of a change in them would change the decision."""
-    chosen = choice.chosen
+    chosen, keys = choice.chosen, list(takewhile(lambda key: key != "margin", prefer))
     distances: dict[str, float] = {}
     for row, candidate in zip(plan.receipt["changes"]["speaking"], choice.speaking, strict=True):
-        preferred = chosen is None or candidate.preference(prefer) < chosen.preference(prefer)
+        preferred = chosen is None or candidate.preference(keys)[:-1] < chosen.preference(keys)[:-1]
         if candidate is chosen or (not candidate.passes and preferred):
             for entry in row["break_even"]:
                 distances[entry["path"]] = min(distances.get(entry["path"], math.inf), distance_of(entry))
     order = [RATE, *(path for path in plan.inputs.rows if path != RATE)]
-    unobserved = [path for path in order if path in distances and _provenance(plan, path) != "observed"]
+    unobserved = [
+        path for path in order if path in distances and not is_chosen(path) and _provenance(plan, path) != "observed"
+    ]
     expected = sorted(unobserved, key=lambda path: distances[path])[:MOST_TO_MEASURE]
     ledger.listed(CHECK, "changes.measure_next", plan.receipt["changes"]["measure_next"], expected, SECTION)
 

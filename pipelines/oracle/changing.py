@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+from .enumerating import resized
 from .findings import SIGNIFICANT_DIGITS, round_significant
 from .judging import Judged, exact_margin, gates_on, judge_figure, judged_by_bucket
 from .loop import solved_rps
 from .names import BOUNDS
-from .parameters import CONCURRENCY, RATE, Inputs
+from .parameters import CONCURRENCY, GPU_MEMORY, KV_TOKENS, RATE, Inputs
 from .recomputing import Plan, operating_parts, scalars
 from .resting import paths_read
 from .scenario import Evaluation, Knobs
 from .topologies import Evaluator
 
-_COUNTS_THAT_CHANGE = ("service.decode.max_sequences", CONCURRENCY)
+_COUNTS_THAT_CHANGE = ("service.decode.max_sequences", "separated.decode.max_sequences", CONCURRENCY, KV_TOKENS)
+_FROM_ONE = ("model.layout_factor", "network.relayout_factor")
+"""Factors that are not changed to below 1."""
+_CEILING = ".utilization_ceiling"
 _UP_TO_ONE = frozenset(
     (
         "service.prefill.prefix_hit_ratio",
@@ -81,12 +85,21 @@ class Bench:
         return float(own if own is not None else self.plan.evaluators["nominal"].traffic.rate_rps)
 
     def changeable(self, path: str, factor: float) -> bool:
-        """Whether an input can be multiplied so far: what must not exceed 1 stays below it."""
-        if not (path in _UP_TO_ONE or path.endswith(".utilization_ceiling")) or factor <= 1:
+        """Whether an input can be multiplied so far: ratios stay below 1, factors above, and memory is left."""
+        row = self.plan.inputs.rows.get(path)
+        ends = (
+            [row[end] * factor for end in ("value", "low", "high", "conservative") if row[end] is not None]
+            if row
+            else []
+        )
+        if factor > 1 and (path in _UP_TO_ONE or path.endswith(_CEILING)) and max(ends) >= 1:
+            return False
+        if factor < 1 and path in _FROM_ONE and min(ends) < 1:
+            return False
+        if path not in GPU_MEMORY:
             return True
-        row = self.plan.inputs.rows[path]
-        ends = (row[member] for member in ("value", "low", "high", "conservative"))
-        return all(end is None or end * factor < 1 for end in ends)
+        inputs = self.plan.inputs.scaled(path, factor)
+        return all(inputs.kv_memory_bytes(bound) > 0 for bound in BOUNDS)
 
     def standing(self, knobs: Knobs, path: str | None = None, factor: float = 1.0) -> Standing:
         """Evaluate and judge a scenario, with one input multiplied."""
@@ -154,7 +167,7 @@ class Bench:
         """Return pool, workers left and standing of the scenario with one worker less in each of its pools in turn."""
         nothing = Standing(False, None, ())
         return [
-            (pool, size - 1, self.standing(_less(knobs, pool, size)) if size > 1 else nothing)
+            (pool, size - 1, self.standing(resized(knobs, pool, size - 1)) if size > 1 else nothing)
             for pool, size in knobs.pools.items()
         ]
 
@@ -163,11 +176,12 @@ def _shown(figure: float | None) -> float | None:
     return None if figure is None else round_significant(figure, SIGNIFICANT_DIGITS)
 
 
-def _less(knobs: Knobs, pool: str, size: int) -> Knobs:
-    return replace(knobs, **{f"workers_{pool}": size - 1})  # type: ignore[arg-type]
-
-
 def _may_change(row: Mapping[str, Any]) -> bool:
     """A number that is not 0, and no count but slots and concurrency."""
     counted = row["unit"] == "count" and row["path"] not in _COUNTS_THAT_CHANGE
     return row["unit"] != "text" and not counted and row["value"] != 0
+
+
+def is_chosen(path: str) -> bool:
+    """Whether an input is chosen, not measured: an objective, or the ceiling of a utilization."""
+    return path.startswith("objectives.") or path.endswith(_CEILING)

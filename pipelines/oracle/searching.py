@@ -16,6 +16,8 @@ from .scenario import Knobs
 
 CHECK = "search"
 SECTION = "docs/arithmetic.md section 10"
+BETTER = 0.99
+"""A figure that is no smaller than this share of another is no better."""
 _LATENCIES = {"ttft": "ttft_worst_s", "tpot": "tpot_worst_s", "stall": "stall_s"}
 
 Row = Mapping[str, Any]
@@ -52,20 +54,10 @@ def frontier_of(rows: Sequence[Row], inputs: Inputs) -> list[dict[str, Any]]:
     for figure in FRONTIERS:
         candidates = [row for row in rows if _may_stand(row, figure, objectives, stall)]
         points = [(row["operating_parts"], row["gpus"], _value(row, figure)) for row in candidates]
-        best = [
-            (point, place)
-            for place, point in enumerate(points)
-            if not any(_improves(other, at, point, place) for at, other in enumerate(points))
-        ]
         found += [
-            {
-                "figure": figure,
-                "scenario": candidates[place]["scenario"],
-                "operating_parts": point[0],
-                "gpus": point[1],
-                "value_s": point[2],
-            }
-            for point, place in sorted(best, key=lambda item: (item[0][:2], item[1]))
+            {"figure": figure, "scenario": candidates[place]["scenario"]}
+            | dict(zip(("operating_parts", "gpus", "value_s"), points[place], strict=True))
+            for place in unimproved(points)
         ]
     return found
 
@@ -93,9 +85,19 @@ def _within(bound: Row, name: str, objectives: Objectives, stall_s: float | None
     return figure is None or objective is None or figure <= objective
 
 
-def _improves(other: Sequence[Any], at: int, point: Sequence[Any], place: int) -> bool:
-    """Whether another point is as small everywhere, and smaller somewhere or earlier."""
-    return all(a <= b for a, b in zip(other, point, strict=True)) and (other != point or at < place)
+def unimproved(points: Sequence[tuple[Any, ...]]) -> list[int]:
+    """Return the places of the points (parts, GPUs, figure) whose figure is below 99 % of all before with as few of both.
+
+    >>> unimproved([(1, 2, 0.5), (1, 1, 0.7), (2, 1, 0.7), (1, 2, 0.5), (2, 2, 0.4), (2, 3, 0.399)])
+    [1, 0, 4]
+    """
+    best: list[int] = []
+    for place in sorted(range(len(points)), key=lambda place: (points[place], place)):
+        parts, gpus, figure = points[place]
+        as_few = [points[kept][2] for kept in best if points[kept][0] <= parts and points[kept][1] <= gpus]
+        if all(figure < BETTER * other for other in as_few):
+            best.append(place)
+    return best
 
 
 def _check_frontier(ledger: Ledger, found: Sequence[Row], expected: Sequence[Row]) -> None:

@@ -29,10 +29,10 @@ Row = Mapping[str, Any]
 
 
 def check_workload(ledger: Ledger, workload: Mapping[str, Any]) -> bool:
-    """Check the workload against itself (the trace is not in the receipt); say whether its arrivals can be used."""
+    """Check the workload against itself (the trace is not in the receipt); say whether buckets and arrivals can be used."""
     whole, *buckets = workload["buckets"]
     check_history(ledger, workload)
-    _check_labels(ledger, workload, buckets)
+    labelled = _check_labels(ledger, workload, buckets)
     _check_counts(ledger, workload, whole, buckets)
     _check_sums(ledger, WHOLE, whole, buckets, tuple(MEANS))
     for name in MAXIMA:
@@ -49,11 +49,12 @@ def check_workload(ledger: Ledger, workload: Mapping[str, Any]) -> bool:
         _check_strata(ledger, bucket, own, known.get(bucket["bucket"], (1, 0))[0])
     expected = [bucket["bucket"] for bucket in buckets]
     order = list(dict.fromkeys(row["bucket"] for row in workload["strata"]))
-    ledger.listed(CHECK, "workload.strata", order, expected, "strata in the order of their buckets")
+    why = "strata in the order of their buckets"
+    labelled = ledger.listed(CHECK, "workload.strata", order, expected, why) and labelled
     usable = check_arrivals(ledger, workload)
     if usable:
         check_windows(ledger, workload)
-    return usable
+    return usable and labelled
 
 
 def bucket_bounds(edges: Sequence[int]) -> dict[str, tuple[int, float]]:
@@ -66,14 +67,14 @@ def bucket_bounds(edges: Sequence[int]) -> dict[str, tuple[int, float]]:
     return {f"[{low},{high})": (int(low), high) for low, high in pairwise(bounds)}
 
 
-def _check_labels(ledger: Ledger, workload: Mapping[str, Any], buckets: Sequence[Row]) -> None:
+def _check_labels(ledger: Ledger, workload: Mapping[str, Any], buckets: Sequence[Row]) -> bool:
     """Bucket labels match the edges, ascend, and the prompts of each bucket lie within its bounds."""
     edges = workload["bucket_edges_tokens"]
     ledger.same(CHECK, "workload.bucket_edges_tokens", edges, sorted(set(edges)), "ascending edges")
     known = bucket_bounds(edges)
     found = [row["bucket"] for row in workload["buckets"]]
     expected = ["all", *(label for label in known if label in found[1:])]
-    ledger.same(CHECK, "workload.buckets", found, expected, "all, then the non-empty buckets ascending")
+    fits = ledger.same(CHECK, "workload.buckets", found, expected, "all, then the non-empty buckets ascending")
     for row in [*buckets, *workload["strata"]]:
         low, high = known.get(row["bucket"], (math.nan, math.nan))
         where = f"workload.{'strata' if 'stratum' in row else 'buckets'}[{row['bucket']}]"
@@ -81,6 +82,7 @@ def _check_labels(ledger: Ledger, workload: Mapping[str, Any], buckets: Sequence
         ledger.holds(CHECK, f"{where}.prompt_tokens_mean", low <= mean < high, mean, f"within {row['bucket']}")
         largest = row.get("prompt_tokens_max", mean)
         ledger.holds(CHECK, f"{where}.prompt_tokens_max", low <= largest < high, largest, f"within {row['bucket']}")
+    return fits
 
 
 def _check_counts(ledger: Ledger, workload: Mapping[str, Any], whole: Row, buckets: Sequence[Row]) -> None:

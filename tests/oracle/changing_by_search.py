@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from pipelines.oracle.changes import DOWN, LARGEST_FACTOR, UP, _moved, distance_of
-from pipelines.oracle.changing import Bench, Standing
+from pipelines.oracle.changing import Bench, Standing, is_chosen
 from pipelines.oracle.deciding import Candidate, Choice
 from pipelines.oracle.findings import round_significant
 from pipelines.oracle.parameters import CONCURRENCY, RATE, SEPARATED
@@ -50,7 +51,8 @@ def _speaking(plan: Plan, bench: Bench, candidate: Candidate, thorough: bool) ->
     base, paths = bench.standing(knobs), bench.changed_inputs(knobs.topology)
     sides = {path: [bench.standing(knobs, path, factor) if bench.changeable(path, factor) else None
                     for factor in (DOWN, UP)] for path in paths}  # fmt: skip
-    moves = {path: max((_moved(base, side) for side in both if side), default=-1.0) for path, both in sides.items()}
+    moves = {path: max((_moved(base, side) for side in both if side), default=-1.0)
+             for path, both in sides.items() if not is_chosen(path)}  # fmt: skip
     furthest = max(moves.values(), default=-1.0)
     evens = [row for path in paths for row in _break_evens(bench, knobs, base, path, sides[path], thorough)]
     nearest = min(evens, key=distance_of, default=None)
@@ -106,7 +108,7 @@ def _turn(bench: Bench, knobs: Knobs, base: Standing, path: str, outward: int) -
             while abs(math.log(after / before)) > 1e-11:
                 middle = math.sqrt(before * after)
                 before, after = (before, middle) if turned(middle) else (middle, after)
-            return round_significant(after, 10)
+            return round_significant(after, 8)
         before = after
     return None
 
@@ -134,12 +136,17 @@ def _rate(plan: Plan, bench: Bench, knobs: Knobs, base: Standing, evens: Sequenc
 
 def _measure_next(plan: Plan, choice: Choice, prefer: Sequence[str], speaking: Sequence[Receipt]) -> list[str]:
     chosen, distances = choice.chosen, {}
+    keys = list(itertools.takewhile(lambda key: key != "margin", prefer))
     for row, candidate in zip(speaking, choice.speaking, strict=True):
-        preferred = chosen is None or candidate.preference(prefer) < chosen.preference(prefer)
+        preferred = chosen is None or candidate.preference(keys)[:-1] < chosen.preference(keys)[:-1]
         if candidate is chosen or (not candidate.passes and preferred):
             for even in row["break_even"]:
                 distances[even["path"]] = min(distances.get(even["path"], math.inf), distance_of(even))
     rows, trace = plan.inputs.rows, plan.receipt["workload"]["provenance"]
     order = [RATE, *(path for path in rows if path != RATE)]
-    found = [p for p in order if p in distances and (rows[p]["provenance"] if p in rows else trace) != "observed"]
+    found = [
+        p
+        for p in order
+        if p in distances and not is_chosen(p) and (rows[p]["provenance"] if p in rows else trace) != "observed"
+    ]
     return sorted(found, key=lambda path: distances[path])[:5]

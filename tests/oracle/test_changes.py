@@ -151,6 +151,7 @@ def test_what_must_stay_below_one(chosen: Receipt) -> None:
     assert not bench.changeable("objectives.attainment", 1.12)
     assert not bench.changeable("service.decode.utilization_ceiling", 1.2)
     assert bench.changeable("service.mixed_step_penalty", 16.0)
+    assert not bench.changeable("model.layout_factor", 0.9)
     assert bench.changeable("objectives.attainment", 1 / 16)
 
 

@@ -98,7 +98,8 @@ def _pieces(pool: _Pool, room: Floats, batch: Floats) -> _Pieces:
 def _lane(pool: _Pool, pieces: _Pieces, batching: Batch) -> _Lane:
     work, computed, strata = pool.work, pool.work.computed, pool.work.requests.strata
     per_token = (pieces.step / pieces.room)[:, None]
-    of_strata = per_token * computed.u + pieces.own_s
+    begun = column(pool.times.d) * (1 + computed.u / pieces.room[:, None] - pieces.steps)
+    of_strata = per_token * computed.u + pieces.own_s + (1 + column(work.constants.penalty)) * begun
     own_slope = pool.times.rows().slope(computed.u / pieces.steps)
     slope = per_token + (1 + column(work.constants.penalty)) * own_slope
     mean = strata.mean(of_strata)
@@ -185,17 +186,17 @@ def _shared_step_s(pool: _Pool, lane: _Lane, batching: Batch) -> Floats:
 
 
 def _stall_s(pool: _Pool, lane: _Lane, batch: Floats, batching: Batch) -> Floats:
-    """One full step of several pieces, with the last, most expensive one of the longest prompt."""
+    """One full step of pieces of several prompts, with the last, most expensive piece of the longest."""
     work, moments, times, log_n = pool.work, pool.work.computed.moments, pool.times, pool.work.log_n
     most = pool.own.most(batching, log_n)
     piece = np.minimum(pool.budget, moments["u_max"])
-    pieces = np.minimum(
-        pool.budget, poisson_most(pool.rate * (pool.own.steps.seconds(most) + times.piece_s(piece)), log_n) + 2
-    )
+    prompts = poisson_most(pool.rate * (pool.own.steps.seconds(most) + times.piece_s(piece)), log_n) + 2
     p_max = moments["p_max"]
     before = (p_max * p_max - (p_max - piece) ** 2) - piece * piece
-    prompts = (pieces - 1) * times.piece_s(1.0) + times.piece_s(piece) + times.q * before
-    stall: Floats = pool.own.long_step(batch, most, log_n) + (1 + work.constants.penalty) * prompts
+    starts = (np.minimum(pool.budget, prompts) - 1) * times.piece_s(1.0)
+    tokens = times.piece_s(np.minimum(pool.budget, prompts * moments["u_max"]))
+    together = starts + tokens + times.q * before
+    stall: Floats = pool.own.long_step(batch, most, log_n) + (1 + work.constants.penalty) * together
     return stall
 
 

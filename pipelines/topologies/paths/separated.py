@@ -8,6 +8,7 @@ from pipelines.arithmetic import queues
 from pipelines.arithmetic.batches import Batch
 from pipelines.arithmetic.numbers import Floats, Number, column
 from pipelines.arithmetic.queues import Wait
+from pipelines.arithmetic.stalls import run_of_prompts_s
 from pipelines.topologies.constants import DECODE, PREFILL
 from pipelines.topologies.paths.path import (
     Decoding,
@@ -45,6 +46,7 @@ class Handover:
     moved: Transfers
     decode_workers: Floats
     own: Decoding
+    link_rate: Number
     link_load: Floats
     link: Wait
     t: Floats
@@ -110,6 +112,7 @@ def handover(work: PathWork, sizes: Sizes) -> Handover:
         moved=moved,
         decode_workers=n_d,
         own=own,
+        link_rate=work.rate / link_queues(known.link_sharing, sizes),
         link_load=rows_of(offered / channels, rows),
         link=link,
         t=t,
@@ -128,12 +131,14 @@ def _stall(over: Handover, prompts: WholePrompts, first_token: str) -> Floats:
         return rows_of(step, rows) if over.work.requests.moments["m"] > 0 else np.full(rows, np.nan)
     if over.own.d1 <= 0:
         return np.full(rows, np.nan)
-    longest, link = over.moved.longest, over.link
-    hidden = np.minimum(over.moved.overlap * longest.payload_s, prompts.longest)
-    waits = np.greater(link.probability, 0)
-    share = np.where(waits, link.probability, 1.0)
-    waited = np.where(waits, link.mean_s / share * np.maximum(0.0, log_n + np.log(share)), 0.0)
-    return rows_of(waited + longest.seconds - hidden + over.slot_wait + 2 * step, rows)
+    moved, longest = over.moved, over.moved.longest
+    hidden = np.minimum(moved.overlap * longest.payload_s, prompts.longest)
+    busy, channels = moved.link_s, float(moved.channels)
+    run = run_of_prompts_s(
+        busy, busy**2 * (1 + moved.link_scv), longest.busy_s, over.link_rate, channels, 0.0, log_n
+    )
+    run = np.where(np.greater(longest.busy_s, 0), run, 0.0) + (longest.busy_s if channels > 1 else 0.0)
+    return rows_of(run + longest.seconds - hidden + over.slot_wait + 2 * step, rows)
 
 
 def _kept(wait: PrefillWait, over: Handover, first_token: str) -> Wait:

@@ -31,16 +31,17 @@ def _decode_wait(
     """dw: what a request waits after its own prefill, for the prompts behind it on its worker."""
     n, mean, l_rate = of.workers, prompts.mean, work.rate / of.workers
     rho = l_rate * mean
-    came = l_rate * (order * (queue.mean_s + residual) + mean) + (of.ca2 - 1) / 2
+    came = l_rate * (queue.mean_s + residual + mean) + (of.ca2 - 1) / 2
     alone = np.maximum(0.0, came) * mean / (1 - rho)
+    later = (queue.mean_s + residual) * (1 - order)
     if np.all(of.alone):
-        return alone
+        return np.maximum(0.0, alone + later)
     runs = queues.run_length(n, work.rate * mean)
     shared = mean * (
         queue.probability * (1 + (runs - 1) * (work.ca2 + prompts.cs2) / 2)
         + (l_rate * queue.mean_s + work.rate * residual) / (1 - rho)
     )
-    return where(of.alone, alone, shared + queue.mean_s * (1 - order))
+    return np.maximum(0.0, where(of.alone, alone, shared) + later)
 
 
 def evaluate(work: PathWork, sizes: Sizes) -> PathResult:

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from pipelines.frames.inputs import InputTable
-from pipelines.planning.reliance import rests_on, unobserved_share
+from pipelines.plans.reliance import rests_on, unobserved_share
 from tests.gates.boards import gates
 from tests.planning import inputs_frame_of
 from tests.receipts.conftest import Built

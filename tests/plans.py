@@ -17,15 +17,18 @@ from pipelines.frames.requests import Requests
 from pipelines.gates.decision import decide
 from pipelines.gates.judge import judge
 from pipelines.gates.rules import gates_frame, part_weights, preference_frame
+from pipelines.planning.search import Asked, kept_scenarios
+from pipelines.planning.speaking import Decided, changes
 from pipelines.receipts.plan import PlanFrames
 from pipelines.topologies.constants import declared_rate_rps
 from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.evaluator import evaluate
 from pipelines.topologies.matrix import scenario_matrix
+from pipelines.topologies.question import Workload
 from pipelines.topologies.scenarios import scenario_frame
 from pipelines.traces.edges import bucket_edges
 from pipelines.traces.freeze import frozen_cohort, inputs_frame, read_cohort_requests
-from pipelines.traces.workload import bucket_frame, stratum_frame, window_frame
+from pipelines.traces.workload import bucket_frame, output_stratum_frame, stratum_frame, window_frame
 
 NS_PER_S = 10**9
 FINGERPRINT = "f" * 64
@@ -71,13 +74,30 @@ _ROWS: dict[str, _Row] = {
     "d": _Row("service.prefill.overhead", "s", 0.01, "high"),
     "q": _Row("service.prefill.seconds_per_token_squared", "s/token^2", 0.0, "high"),
     "eta": _Row("service.prefill.prefix_hit_ratio", "ratio", 0.0, "low"),
+    "prefill_curve": _Row("service.prefill.curve", "text", None),
     "u_p": _Row("service.prefill.utilization_ceiling", "ratio", 0.8, "low"),
     "discipline_d": _Row("service.decode.discipline", "text", "fifo"),
     "r_d": _Row("service.decode.tokens_per_second", "tokens/s", 2000.0, "low"),
     "t0": _Row("service.decode.step_overhead", "s", 0.01, "high"),
     "gamma": _Row("service.decode.seconds_per_context_token", "s/token", 0.0, "high"),
+    "decode_curve": _Row("service.decode.curve", "text", None),
     "slots": _Row("service.decode.max_sequences", "count", 7.0, "low"),
     "u_d": _Row("service.decode.utilization_ceiling", "ratio", 0.9, "low"),
+    "gpus_p": _Row("separated.prefill.gpus_per_worker", "count", None),
+    "r_pp": _Row("separated.prefill.tokens_per_second", "tokens/s", None, "low"),
+    "d_p": _Row("separated.prefill.overhead", "s", None, "high"),
+    "q_p": _Row("separated.prefill.seconds_per_token_squared", "s/token^2", None, "high"),
+    "curve_p": _Row("separated.prefill.curve", "text", None),
+    "u_pp": _Row("separated.prefill.utilization_ceiling", "ratio", None, "low"),
+    "kv_memory_p": _Row("separated.prefill.kv_memory_per_worker", "B", None, "low"),
+    "gpus_d": _Row("separated.decode.gpus_per_worker", "count", None),
+    "r_dd": _Row("separated.decode.tokens_per_second", "tokens/s", None, "low"),
+    "t0_d": _Row("separated.decode.step_overhead", "s", None, "high"),
+    "gamma_d": _Row("separated.decode.seconds_per_context_token", "s/token", None, "high"),
+    "curve_d": _Row("separated.decode.curve", "text", None),
+    "slots_d": _Row("separated.decode.max_sequences", "count", None, "low"),
+    "u_dd": _Row("separated.decode.utilization_ceiling", "ratio", None, "low"),
+    "kv_memory_d": _Row("separated.decode.kv_memory_per_worker", "B", None, "low"),
     "gpus": _Row("inventory.gpus", "count", 4.0),
     "gpus_per_worker": _Row("inventory.gpus_per_worker", "count", 1.0),
     "kv_memory": _Row("inventory.kv_memory_per_worker", "B", 1e9, "low"),
@@ -86,6 +106,7 @@ _ROWS: dict[str, _Row] = {
     "utilization": _Row("inventory.memory_utilization", "ratio", None, "low"),
     "weights": _Row("inventory.weights_per_worker", "B", None, "high"),
     "activations": _Row("inventory.activations_per_worker", "B", None, "high"),
+    "price": _Row("inventory.gpu_hour_price", "price/h", None),
     "links": _Row("network.links", "count", 1.0, "low"),
     "links_per_transfer": _Row("network.links_per_transfer", "count", 1.0),
     "sharing": _Row("network.link_sharing", "text", "shared"),
@@ -105,12 +126,15 @@ _ROWS: dict[str, _Row] = {
     "curve": _Row("network.transfer_curve", "text", None),
     "ttft": _Row("objectives.ttft", "s", 0.2),
     "tpot": _Row("objectives.tpot", "s", 0.02),
+    "e2e": _Row("objectives.e2e", "s", None),
     "stall": _Row("objectives.stall", "s", 0.5),
     "ttft_growth": _Row("objectives.ttft_growth", "s", 0.1),
     "reserve": _Row("objectives.transfer_reserve", "ratio", None),
     "attainment": _Row("objectives.attainment", "ratio", 0.9),
     "compared": _Row("topologies.compared", "text", "aggregated chunked disaggregated"),
     "chunk_tokens": _Row("topologies.chunked.chunk_tokens", "text", "512"),
+    "thresholds": _Row("topologies.routed.threshold_tokens", "text", None),
+    "routed_chunks": _Row("topologies.routed.chunk_tokens", "text", None),
 }
 KAPPA = 10_000.0
 """KV bytes per token of the default shape: 2 x 10 layers x 5 heads x 50 x 2 bytes."""
@@ -164,9 +188,7 @@ def in_pairs(*lengths: tuple[int, int], cached: Mapping[int, int] | None = None)
     return requests_of(*((place // 2, prompt, output) for place, (prompt, output) in enumerate(lengths)), cached=cached)
 
 
-def workload_of(
-    requests: pl.DataFrame, edges: Sequence[int] = (), inputs: InputTable | None = None
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+def workload_of(requests: pl.DataFrame, edges: Sequence[int] = (), inputs: InputTable | None = None) -> Workload:
     """Buckets and strata of the requests; with the arrivals that ``inputs`` declare, if they do."""
     if inputs is None or not inputs.has("requests.arrival_scv"):
         return _workload(tuple(requests.rows()), tuple(edges), "open", None)
@@ -177,9 +199,13 @@ def workload_of(
 @lru_cache(maxsize=64)
 def _workload(
     rows: tuple[tuple[int, ...], ...], edges: tuple[int, ...], kind: str, rate_rps: float | None
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+) -> Workload:
     requests = pl.DataFrame(rows, schema=requests_of().schema, orient="row")
-    return bucket_frame(requests, edges, kind=kind, rate_rps=rate_rps), stratum_frame(requests, edges)
+    return Workload(
+        bucket_frame(requests, edges, kind=kind, rate_rps=rate_rps),
+        stratum_frame(requests, edges),
+        output_stratum_frame(requests, edges),
+    )
 
 
 def evaluation_of(
@@ -187,7 +213,8 @@ def evaluation_of(
 ) -> pl.DataFrame:
     """All scenarios of ``topology`` on the requests, cut into prompt buckets at ``edges``."""
     table = InputTable.of(inputs)
-    return evaluate(topology, FINGERPRINT, scenario_frame(table), table, *workload_of(requests, edges, table))
+    workload = workload_of(requests, edges, table)
+    return evaluate(topology, FINGERPRINT, scenario_frame(table, workload.thresholds(table)), table, workload)
 
 
 def evaluations_of(inputs: pl.DataFrame, requests: pl.DataFrame, edges: Sequence[int] = ()) -> list[pl.DataFrame]:
@@ -219,21 +246,31 @@ def plan_of(cohort_path: Path, rules_directory: Path) -> PlanFrames:
     edges = bucket_edges(found.requests, cohort.bucket_edges_tokens, cohort.forced_edges_tokens)
     buckets = bucket_frame(found.requests, edges, kind=cohort.kind, rate_rps=declared_rate_rps(table))
     strata, windows = stratum_frame(found.requests, edges), window_frame(found.requests, edges, kind=cohort.kind)
-    scenarios, fingerprint = scenario_frame(table), frozen["fingerprint"].item()
-    evaluations = [evaluate(name, fingerprint, scenarios, table, buckets, strata) for name in TOPOLOGIES]
+    workload = Workload(buckets, strata, output_stratum_frame(found.requests, edges))
     gates, preference = gates_frame(rules), preference_frame(rules)
+    scenarios, fingerprint = kept_scenarios(Asked(table, workload, gates, preference)), frozen["fingerprint"].item()
+    evaluations = [evaluate(name, fingerprint, scenarios, table, workload) for name in TOPOLOGIES]
     matrix = scenario_matrix(evaluations, table, part_weights(preference))
     verdicts = judge(matrix, gates, table)
+    decision = decide(matrix, verdicts, preference, table)
+    provenance = frozen["provenance"].item()
+    found_changes = changes(Decided(table, workload, gates, decision, matrix, preference, provenance))
     return PlanFrames(
         inputs=inputs,
         frozen=frozen,
         buckets=buckets,
         strata=strata,
+        outputs=workload.outputs,
         windows=windows,
         evaluations=evaluations,
         matrix=matrix,
         gates=gates,
         preference=preference,
         verdicts=verdicts,
-        decision=decide(matrix, verdicts, preference, table),
+        decision=decision,
+        searched=scenarios["searched"][0],
+        speaking=found_changes.speaking,
+        sensitivity=found_changes.sensitivity,
+        break_even=found_changes.break_even,
+        workers_less=found_changes.workers_less,
     )
