@@ -40,11 +40,13 @@ def significant_values(values: NDArray[np.float64], digits: int = RESULT_DIGITS)
     shift = digits - 1 - np.floor(np.log10(np.abs(safe))).astype(np.int64)
     doubtful = np.abs(shift) > _EXACT_POWERS
     power = 10.0 ** np.minimum(np.abs(shift), _EXACT_POWERS).astype(np.float64)
-    scaled = np.where(shift >= 0, safe * power, safe / power)
+    with np.errstate(over="ignore"):  # of a branch that is not taken
+        scaled = np.where(shift >= 0, safe * power, safe / power)
     whole = np.rint(scaled)
     doubtful |= np.abs(np.abs(scaled - np.trunc(scaled)) - 0.5) < _NEAR_HALF
     doubtful |= (np.abs(whole) >= 10.0**digits) | (np.abs(whole) < 10.0 ** (digits - 1))
-    rounded = np.where(usual, np.where(shift >= 0, whole / power, whole * power), flat)
+    with np.errstate(over="ignore"):
+        rounded = np.where(usual, np.where(shift >= 0, whole / power, whole * power), flat)
     for place in np.flatnonzero(doubtful & usual):
         rounded[place] = significant(float(flat[place]), digits)
     return rounded.reshape(np.shape(values))

@@ -82,10 +82,17 @@ class Inventory:
         return total
 
     def paths(self) -> int:
-        """Return how many paths there are: sizes and budgets of mixed pools, sizes of each separated path."""
-        mixed = self.gpus // self.mixed * (("aggregated" in self.compared) + len(self.budgets))
-        separated = ("disaggregated" in self.compared) + len(self.thresholds) * ("routed" in self.compared)
-        return mixed + (self.pairs * separated if separated else 0)
+        """Return how many paths there are: sizes and budgets of mixed pools, pairs of sizes of separated ones."""
+        routed = len(self.thresholds) * ("routed" in self.compared)
+        mixed = ("aggregated" in self.compared) + len(self.budgets) + routed * len(self.routed_budgets)
+        separated = ("disaggregated" in self.compared) + routed
+        return self.gpus // self.mixed * mixed + (self.pairs * separated if separated else 0)
+
+    @property
+    def least_gpus(self) -> int:
+        """GPUs of the largest of the smallest scenarios of the compared topologies."""
+        least = {"disaggregated": self.prefill + self.decode, "routed": self.mixed + self.prefill + self.decode}
+        return max(least.get(name, self.mixed) for name in self.compared)
 
     def parse(self, name: str) -> Knobs | None:
         """Return the scenario of this name, or None where the inventory has none."""

@@ -35,8 +35,8 @@ CHECK = "inputs"
 
 ALTERNATIVES = ((PLAIN_SHAPE, (CACHE,)), ((KV_MEMORY,), (KV_TOKENS,), GPU_MEMORY))
 """Ways to declare one thing: exactly one of each is there, with all of its inputs."""
-MOST_PATHS, MOST_OF_A_LOOP = 500_000, 20_000
-"""Paths that a cohort may span, and scenarios of one with a concurrency."""
+MOST_PATHS, MOST_OF_A_LOOP, MOST_THRESHOLDS = 500_000, 20_000, 64
+"""Paths that a cohort may span, scenarios of one with a concurrency, and lengths to route by."""
 
 _CURVES = tuple(f"{room}.{phase}.curve" for room in ("service", "separated") for phase in ("prefill", "decode"))
 _WRITTEN = {CACHE: parse_cache, CURVE: parse_curve, **dict.fromkeys(_CURVES, parse_curve)}
@@ -64,7 +64,10 @@ def check_inputs(ledger: Ledger, table: Sequence[Mapping[str, Any]]) -> Inputs |
 def _check_size(ledger: Ledger, inputs: Inputs) -> bool:
     """The GPUs of at least one worker, and no more paths and scenarios than a cohort may span."""
     inventory, where = inventory_of(inputs, inputs.thresholds), "inputs[inventory.gpus].value"
-    fits = ledger.holds(CHECK, where, inputs.gpus >= inventory.mixed, inputs.gpus, "the GPUs of at least one worker")
+    least = inventory.least_gpus
+    fits = ledger.holds(CHECK, where, inputs.gpus >= least, inputs.gpus, f"{least}: one scenario of each topology")
+    thresholds = len(inputs.thresholds)
+    ledger.holds(CHECK, f"inputs[{THRESHOLDS}].value", thresholds <= MOST_THRESHOLDS, thresholds, f"{MOST_THRESHOLDS}")
     few = inputs.gpus // inventory.mixed <= MOST_PATHS and inventory.paths() <= MOST_PATHS
     why = "docs/formats.md: what a cohort may span"
     fits = ledger.holds(CHECK, where, few, inputs.gpus, f"at most {MOST_PATHS} paths", why) and fits

@@ -6,6 +6,7 @@ from .cache import LATENT_DTYPE
 from .curves import parse_curve, uppers_in_all_or_none
 from .findings import Ledger
 from .names import BOUNDS, NOT_DECLARED
+from .objectives import LATENCIES, objectives_of
 from .parameters import BANDWIDTH, CURVE, GPU_MEMORY, KV_TOKENS, POOLS, Inputs
 
 CHECK = "inputs"
@@ -33,6 +34,7 @@ def check_relations(ledger: Ledger, inputs: Inputs) -> bool:
     _check_service_curves(ledger, inputs)
     _check_allocation(ledger, inputs)
     _check_descriptors(ledger, inputs)
+    _check_objectives(ledger, inputs)
     pools = [_check_pool(ledger, inputs, phase) for phase in _LINES]
     return _check_memory(ledger, inputs) and _check_links(ledger, inputs) and all(pools)
 
@@ -81,8 +83,21 @@ def _check_service_curves(ledger: Ledger, inputs: Inputs) -> None:
         where, why = f"inputs[{path}].value", FORMAT.format("Measured service and pools of their own")
         rises = not any(curve.falls for curve in both)
         ledger.holds(CHECK, where, rises, row["value"], "times that do not fall with the size", why)
+        peak = inputs.nominal(path.replace(".curve", ".peak_tokens_per_second"))
+        slow = peak is None or both[0].fastest_bytes_per_s <= peak * (1 + _ROUNDING)
+        ledger.holds(CHECK, where, slow, row["value"], f"points of at most {peak} tokens/s", why)
         alike = uppers_in_all_or_none(row["value"])
         ledger.holds(CHECK, where, alike, row["value"], "upper times in all points or in none", why)
+
+
+def _check_objectives(ledger: Ledger, inputs: Inputs) -> None:
+    """No answer is to be complete before its first token, or before one token's time; nor in any bucket."""
+    objectives = objectives_of(inputs.rows)
+    for edge in (*(edge for edge, _ in objectives.of_edges), "inf"):
+        ttft, tpot, e2e = (objectives.of(name, f"[1,{edge})") for name in LATENCIES)
+        largest = max(value for value in (ttft, tpot) if value is not None)
+        fits, where = e2e is None or e2e >= largest, f"inputs[objectives.e2e below {edge}]"
+        ledger.holds(CHECK, where, fits, e2e, f"at least {largest}", "docs/formats.md: ttft and tpot")
 
 
 def _check_dtype(ledger: Ledger, inputs: Inputs) -> None:

@@ -82,7 +82,7 @@ class Side:
             code=best(self.code, np.minimum),
             refused=best(self.refused, np.logical_and),
             loaded=best(self.loaded, np.logical_or),
-            pressure=best(np.nan_to_num(self.pressure, nan=np.inf), np.minimum),
+            pressure=best(self.pressure, np.fmin),
             margin=best(self.margin, np.fmax),
             ok=best(self.ok, np.logical_or),
             part=best(self.part, np.fmax),

@@ -48,8 +48,10 @@ def _judged(lanes: pl.DataFrame, inputs: InputTable) -> pl.DataFrame:
     by_bucket = any(path.startswith("objectives.buckets.") for path in inputs.rows)
     measures = []
     for name in LATENCIES:
-        against = pl.col(f"{name}_objective_s") if by_bucket else pl.lit(1.0)
-        ratio = lanes.select(pl.col(f"{name}_s") / against.fill_null(float("inf"))).to_series()
+        objective = f"{name}_objective_s"
+        own = by_bucket and not lanes[objective].is_null().all()
+        against = pl.col(objective).fill_null(float("inf")) if own else pl.lit(1.0)
+        ratio = lanes.select(pl.col(f"{name}_s") / against).to_series()
         rounded = [None if value is None else significant(value, RESULT_DIGITS) for value in ratio]
         measures.append(pl.Series(f"{name}_measure", rounded, dtype=pl.Float64))
     return lanes.with_columns(measures)

@@ -62,7 +62,7 @@ def test_sizes_far_beyond_a_list() -> None:
     many = Inventory(256, 1, 1, 1, TOPOLOGIES, (256,), (1024, 4096), (None, 512))
     # three pools of 256 GPUs: 256 over 3, twice for the thresholds and twice for the budgets
     assert many.count() == 256 + 256 + 256 * 255 // 2 + 4 * (256 * 255 * 254 // 6)
-    assert many.paths() == 512 + 3 * (256 * 255 // 2)
+    assert many.paths() == 256 * (2 + 2 * 2) + 3 * (256 * 255 // 2)
 
 
 def test_neighbours_and_baselines() -> None:
