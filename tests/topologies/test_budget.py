@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.frames.inputs import InputTable
 from pipelines.topologies.budget import transfer_budget
-from tests.planning import Ranged, in_pairs, inputs_frame_of, matrix_of, workload_of
+from tests.plans import Ranged, in_pairs, inputs_frame_of, matrix_of, workload_of
 from tests.topologies.test_hand_worked_transfers import CURVE, CURVE_ALONE, wait
 from tests.topologies.worked import LONG, SHORT, STEADY, VARIED, close
 
@@ -28,7 +28,7 @@ def budget_of(
     inputs = inputs_frame_of(compared="disaggregated", **overrides)
     table = InputTable.of(inputs)
     rows = matrix_of(inputs, requests, edges).filter(pl.col("scenario") == scenario).to_dicts()
-    return transfer_budget(rows, table, *workload_of(requests, edges, table))
+    return transfer_budget(rows, table, workload_of(requests, edges, table))
 
 
 def row(**overrides: Any) -> dict[str, Any]:

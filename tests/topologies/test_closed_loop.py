@@ -14,7 +14,7 @@ from pipelines.topologies.closed_loop import SLACK, solved_rates
 from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.evaluator import evaluate
 from pipelines.topologies.scenarios import scenario_frame
-from tests.planning import FINGERPRINT, Ranged, evaluation_of, inputs_frame_of, workload_of
+from tests.plans import FINGERPRINT, Ranged, evaluation_of, inputs_frame_of, workload_of
 from tests.topologies.test_laws import EDGES, Overrides, some_inputs, some_requests
 
 some_loops = st.fixed_dictionaries(
@@ -33,7 +33,7 @@ def at_rate(rate: float, scenario: str, numbers: Overrides, requests: pl.DataFra
     inputs = InputTable.of(inputs_frame_of(**numbers | {"concurrency": None, "rate": rate}))
     scenarios = scenario_frame(inputs).filter(pl.col("scenario") == scenario)
     topology = scenario.partition("/")[0]
-    frame = evaluate(topology, FINGERPRINT, scenarios, inputs, *workload_of(requests, EDGES, inputs))
+    frame = evaluate(topology, FINGERPRINT, scenarios, inputs, workload_of(requests, EDGES, inputs))
     return frame.filter(pl.col("bound") == "nominal")
 
 

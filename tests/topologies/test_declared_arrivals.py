@@ -5,7 +5,7 @@ import math
 import polars as pl
 import pytest
 
-from tests.planning import Ranged, evaluation_of, in_pairs, inputs_frame_of, matrix_of, row_of
+from tests.plans import Ranged, evaluation_of, in_pairs, inputs_frame_of, matrix_of, row_of
 from tests.topologies.worked import LONG, SHORT, STEADY, close, lanes_of, loads_of
 
 ONE_TOKEN = in_pairs(*[(1000, 1)] * 5)

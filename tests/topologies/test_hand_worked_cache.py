@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.frames.inputs import InputTable
 from pipelines.topologies.memory import kv_memory_bytes, served_cache
-from tests.planning import Ranged, evaluation_of, in_pairs, inputs_frame_of, row_of
+from tests.plans import Ranged, evaluation_of, in_pairs, inputs_frame_of, row_of
 from tests.topologies.worked import STEADY, close, loads_of
 
 THETA, PSI = 110 + 105_000 / 68, 0.11 + 100 / 68

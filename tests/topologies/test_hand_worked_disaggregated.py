@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from tests.planning import Ranged, evaluation_of, in_pairs, inputs_frame_of, row_of
+from tests.plans import Ranged, evaluation_of, in_pairs, inputs_frame_of, row_of
 from tests.topologies.worked import LONG, SHORT, STEADY, VARIED, VARIED_CS2, close, lanes_of, loads_of, met
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.frames.inputs import InputTable
 from pipelines.topologies.transfers import Transfers, transfers
-from tests.planning import Ranged, evaluation_of, in_pairs, inputs_frame_of, row_of, workload_of
+from tests.plans import Ranged, evaluation_of, in_pairs, inputs_frame_of, row_of, workload_of
 from tests.topologies.worked import LONG, SHORT, STEADY, VARIED, close
 
 HALF = in_pairs(*[(1000, 101)] * 5, cached={1000: 500})
@@ -211,7 +211,7 @@ class TestOverlap:
 
 def moments(requests: Any, **overrides: Any) -> Transfers:
     table = InputTable.of(inputs_frame_of(**overrides))
-    return transfers(table, *workload_of(requests), "nominal")
+    return transfers(table, workload_of(requests), "nominal")
 
 
 class TestMomentsAgainstSingleRequests:

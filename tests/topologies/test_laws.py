@@ -19,7 +19,7 @@ from pipelines.frames.inputs import InputTable
 from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.evaluator import evaluate
 from pipelines.topologies.scenarios import scenario_frame
-from tests.planning import (
+from tests.plans import (
     FINGERPRINT,
     HURTFUL_END,
     Ranged,

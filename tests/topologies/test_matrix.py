@@ -8,7 +8,7 @@ from pipelines.frames.inputs import InputTable
 from pipelines.topologies.declared import AGGREGATED, CHUNKED, DISAGGREGATED
 from pipelines.topologies.matrix import MixedCohortsError, scenario_matrix
 from pipelines.topologies.scenarios import scenario_frame
-from tests.planning import (
+from tests.plans import (
     UNIT_WEIGHTS,
     evaluation_of,
     evaluations_of,

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from pipelines.frames.evaluation import LANES, LOADS
-from tests.planning import Ranged, evaluation_of, in_pairs, inputs_frame_of, row_of
+from tests.plans import Ranged, evaluation_of, in_pairs, inputs_frame_of, row_of
 from tests.topologies.worked import LONG, SHORT, STEADY, VARIED, close, lanes_of, loads_of, met
 
 HALF = in_pairs(*[(1000, 101)] * 5, cached={1000: 500})

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from pipelines.frames.evaluation import LANES, LOADS
-from tests.planning import Ranged, evaluation_of, in_pairs, inputs_frame_of, matrix_of, row_of
+from tests.plans import Ranged, evaluation_of, in_pairs, inputs_frame_of, matrix_of, row_of
 
 STEADY = in_pairs(*[(1000, 101)] * 5)
 

@@ -15,7 +15,7 @@ from pipelines.declarations.cache import CacheLayers, CacheShape, shape_text
 from pipelines.frames.evaluation import LOADS
 from pipelines.frames.inputs import InputTable
 from pipelines.topologies.transfers import transfer_model
-from tests.planning import Ranged, evaluation_of, inputs_frame_of
+from tests.plans import Ranged, evaluation_of, inputs_frame_of
 from tests.topologies.test_budget import budget_of
 from tests.topologies.test_laws import (
     EDGES,

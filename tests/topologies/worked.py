@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pipelines.frames.evaluation import LANES, LOADS
-from tests.planning import in_pairs
+from tests.plans import in_pairs
 
 STEADY = in_pairs(*[(1000, 101)] * 5)
 
