@@ -1,6 +1,5 @@
 """Waits (docs/arithmetic.md, section 4). Meaningless at or above a ceiling: the caller refuses those rows."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,23 +48,32 @@ def dispatched(dispatch: str, workers: Number, ca2: Number) -> Dispatch:
     raise ValueError(f"no such dispatch: {dispatch}")
 
 
-def _by_servers(servers: Number, offered: Number, start: Any, step: Callable[[int, Any, Any], Any]) -> Any:
-    """``step`` applied for 1, 2, … up to ``servers``, from ``start``: arrays or tuples of arrays, with one entry per row.
+class _InOrder:
+    """Rows of servers and offered loads in ascending order of servers: step k concerns those from ``begins[k - 1]`` on.
 
-    Where the offered load is one number, all rows share the steps.
+    Where the offered load is one number, there is one row for each number of servers, which all rows look up.
     """
-    most = int(np.max(servers))
-    if np.ndim(offered) == 0:
-        table = [start]
-        for k in range(1, most + 1):
-            table.append(step(k, table[-1], offered))
-        places = np.asarray(servers, dtype=np.int64)
-        return tuple(np.array([row[i] for row in table])[places] for i in range(len(start)))
-    now = tuple(np.broadcast_to(one, np.shape(offered)) for one in start)
-    for k in range(1, most + 1):
-        going = np.less_equal(k, servers)
-        now = tuple(np.where(going, new, old) for new, old in zip(step(k, now, offered), now, strict=True))
-    return now
+
+    def __init__(self, servers: Number, offered: Number) -> None:
+        """``servers`` are whole numbers."""
+        counts = np.asarray(servers, dtype=np.int64)
+        if np.ndim(offered) == 0:
+            each = np.arange(int(counts.max(initial=0)) + 1)
+            self._back, counts, loads = counts, each, np.full(len(each), float(offered))
+        else:
+            shape = np.broadcast_shapes(np.shape(offered), counts.shape)
+            counts, loads = np.broadcast_to(counts, shape), np.broadcast_to(np.asarray(offered), shape)
+            order = np.argsort(counts, kind="stable")
+            self._back = np.empty_like(order)
+            self._back[order] = np.arange(len(order))
+            counts, loads = counts[order], loads[order]
+        self.loads = loads
+        most = int(counts[-1]) if len(counts) else 0
+        self.begins = np.searchsorted(counts, np.arange(1, most + 1)).tolist()
+
+    def rows(self, values: Floats) -> Floats:
+        """``values`` in the order of the caller's rows."""
+        return values[self._back]
 
 
 def erlang_loss(servers: Number, offered: Number) -> Number:
@@ -74,7 +82,15 @@ def erlang_loss(servers: Number, offered: Number) -> Number:
     >>> [float(erlang_loss(k, 2.0)) for k in (0, 1, 2)]
     [1.0, 0.6666666666666666, 0.4]
     """
-    return where(True, _by_servers(servers, offered, (1.0,), lambda k, b, a: (a * b[0] / (k + a * b[0]),))[0], 0.0)
+    of = _InOrder(servers, offered)
+    with np.errstate(all="ignore"):  # of an idle pool nothing is lost: 1/B is infinite
+        per_load, inverse = 1 / of.loads, np.ones_like(of.loads)
+        for k, begin in enumerate(of.begins, start=1):
+            going = inverse[begin:]
+            going *= per_load[begin:]
+            going *= k
+            going += 1
+        return where(True, of.rows(1 / inverse), 0.0)
 
 
 def erlang_wait(servers: Number, offered: Number) -> Number:
@@ -133,14 +149,19 @@ def run_length(servers: Number, offered: Number) -> Number:
     (2.0, 1.666666667)
     """
 
-    def step(number: int, state: Any, a: Any) -> Any:
-        alpha, beta = state
-        k = a + number - (number - 1) * beta
-        return (1 + (number - 1) * alpha) / k, a / k
-
-    alpha, beta = _by_servers(servers, offered, (0.0, 0.0), step)
-    rho = offered / servers
-    return where(True, (alpha + beta / (servers * (1 - rho))) / (1 - beta), 0.0)
+    of = _InOrder(servers, offered)
+    alpha, beta, rate = np.zeros_like(of.loads), np.zeros_like(of.loads), np.empty_like(of.loads)
+    for number, begin in enumerate(of.begins, start=1):
+        own_alpha, own_beta, own_rate, load = alpha[begin:], beta[begin:], rate[begin:], of.loads[begin:]
+        np.multiply(own_beta, 1 - number, out=own_rate)
+        own_rate += load
+        own_rate += number
+        own_alpha *= number - 1
+        own_alpha += 1
+        own_alpha /= own_rate
+        np.divide(load, own_rate, out=own_beta)
+    rows, rho = (of.rows(alpha), of.rows(beta)), offered / servers
+    return where(True, (rows[0] + rows[1] / (servers * (1 - rho))) / (1 - rows[1]), 0.0)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pipelines.topologies.evaluator import figures_of
 from pipelines.topologies.figures import NONE, Figures
 from pipelines.topologies.question import Question, Workload
 
-_ROWS = 2048
+_ROWS = 4096
 _THREADS = 2
 
 LEAST, SUM, PRESSURE, SIZE = "least", "sum", "pressure", "size"

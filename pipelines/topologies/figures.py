@@ -159,7 +159,8 @@ class Latencies:
         variance = _across(own.wait_scv) * wait**2 + steps * _across(own.per_step) + others
         met = within(allowed, mean, variance)
         met = np.where(objective >= _across(own.surely_s), 1.0, met)
-        return outputs.shares(np.where(steps > 0, met, 1.0))
+        shares = outputs.shares(np.where(steps > 0, met, 1.0))
+        return shares if own.places is None else shares[own.places]
 
     def floors(self) -> tuple[Floats, Floats]:
         """How far the floors of TTFT and TPOT are from their objectives, as ratios, rows (or one) x buckets."""

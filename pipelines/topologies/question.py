@@ -110,9 +110,9 @@ class Question:
                 for path in layout.topology.paths
             )
 
-    @staticmethod
-    def _at(work: PathWork, whole: Number) -> PathWork:
-        return replace(work, rate=whole * work.requests.part)
+    def _at(self, work: PathWork, whole: Number) -> PathWork:
+        alike = np.ndim(whole) == 0 and not isinstance(self.inputs, VariedInputs)
+        return replace(work, rate=whole * work.requests.part, alike=alike)
 
     def work(self, path: TopologyPath, threshold: int | None) -> PathWork:
         """The requests of ``path``, at no rate yet. Splitting a stream at random leaves ca²·g + 1 - g of its variation (Whitt 1983)."""

@@ -84,7 +84,7 @@ class Strata:
 
     def mean(self, values: Floats) -> Any:
         """Mean over all requests of the path."""
-        return (values * self.share).sum(axis=-1)
+        return np.einsum("...s,s->...", values, self.share)
 
     @property
     def _starts(self) -> NDArray[np.int64]:

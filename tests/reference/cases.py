@@ -1,12 +1,13 @@
-"""The frozen cases that the closed forms are compared with, and how to run one: `simulate(case)`.
+"""The frozen cases that the closed forms were worked out against, and how to run one: `simulate(case)`.
 
-Requests are drawn from the lengths of real logs in ../shared/traces (read, never copied) or from a synthetic chat.
+Requests are drawn from the lengths of real logs in ../shared/traces (read, never copied) or from synthetic ones.
 """
 
 import csv
 import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -19,6 +20,21 @@ WARM_UP = 0.1
 """Share of the requests, from the first on, that is left out of what was seen."""
 TAIL = 0.05
 """Share of the requests, from the last on, that is left out as well: the run empties behind them."""
+KV_BYTES = 131072
+"""Bytes that a transfer moves of a token: 32 layers, 8 heads of 128 elements, keys and values of two bytes."""
+BLOCK = 512
+"""Tokens of a block that the log of conversations names by its hash."""
+NO_SLOTS = 1_000_000
+"""As many sequences on a worker as anybody asks for."""
+
+SERVICES = {
+    "A": Costs(0.008, 12000.0, 0.011, 5000.0, gamma=2e-8, transfer=0.004, transfer_token=KV_BYTES / 25e9),
+    "B": Costs(0.015, 9000.0, 0.020, 1500.0, q=1e-9, gamma=6e-8, transfer=0.004, transfer_token=KV_BYTES / 25e9),
+    "C": Costs(0.005, 20000.0, 0.007, 4000.0, q=5e-10, gamma=1.5e-8, transfer=0.002, transfer_token=KV_BYTES / 50e9),
+    "D": Costs(0.020, 6000.0, 0.025, 1200.0, q=1e-9, gamma=5e-8, transfer=0.010, transfer_token=KV_BYTES / 5e9),
+    "E": Costs(0.012, 15000.0, 0.012, 8000.0, transfer=0.004, transfer_token=KV_BYTES / 12.5e9),
+}
+"""Costs of a worker and of a transfer. A and B are those of CASES, the others of HELD_OUT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,53 +42,119 @@ class Case:
     """One run of the simulation."""
 
     mix: str
-    """code, conv or chat: where prompts and outputs come from."""
+    """Where prompts and outputs come from: one of :func:`lengths`."""
     service: str
-    """A or B: the costs of SERVICES."""
+    """The costs: one of SERVICES."""
     load: float
-    """Utilization of the busiest pool that the rate was chosen for."""
+    """Utilization of the busiest pool (chunks: of the lane of prompts) that the rate was chosen for."""
     rate: float
-    """Requests per second, Poisson."""
+    """Requests per second."""
     requests: int
     layout: Layout
     seed: int = 1
+    arrivals: str = "poisson"
+    """poisson; or log: the log's own arrivals, lengths in their order, at `rate` instead of its own."""
+    slots: int = NO_SLOTS
+    """Sequences that a worker holds at most."""
 
     @property
     def name(self) -> str:
-        """All that tells it from the others."""
+        """All that tells it from the others of its list."""
         size = f"n{self.layout.workers}.p{self.layout.prefill_workers}.d{self.layout.decode_workers}"
         knobs = f"C{self.layout.budget}.T{self.layout.threshold}.{self.layout.first_token_source}"
         dispatch = ("rr" if self.layout.round_robin else "ll") + (".sf" if self.layout.shortest_first else "")
-        return f"{self.layout.topology}.{size}.{knobs}.{dispatch}.{self.mix}.{self.service}.{self.load}"
+        own = ("" if self.arrivals == "poisson" else f".{self.arrivals}") + (
+            "" if self.slots == NO_SLOTS else f".s{self.slots}"
+        )
+        return f"{self.layout.topology}.{size}.{knobs}.{dispatch}.{self.mix}.{self.service}.{self.load}{own}"
 
 
 def service(case: Case) -> Costs:
-    """Costs of a case; only separated paths have transfers: 4 ms, and 128 KiB per token at 25 GB/s."""
-    moved = case.layout.topology in ("disaggregated", "routed")
-    fixed, per_token = (0.004, 131072 / 25e9) if moved else (0.0, 0.0)
-    if case.service == "A":
-        return Costs(0.008, 12000.0, 0.011, 5000.0, gamma=2e-8, transfer=fixed, transfer_token=per_token)
-    return Costs(0.015, 9000.0, 0.020, 1500.0, q=1e-9, gamma=6e-8, transfer=fixed, transfer_token=per_token)
+    """Costs of a case; only separated paths have transfers."""
+    costs = replace(SERVICES[case.service], slots=case.slots)
+    if case.layout.topology in ("disaggregated", "routed"):
+        return costs
+    return replace(costs, transfer=0.0, transfer_token=0.0)
+
+
+Lengths = tuple[tuple[int, int, int], ...]
 
 
 @cache
-def lengths(mix: str) -> tuple[tuple[int, int], ...]:
-    """(prompt, output) tokens of every request of a mix."""
+def lengths(mix: str) -> Lengths:
+    """(prompt, output, cached) tokens of every request of a mix.
+
+    code, conv: logs of Azure and Mooncake. cached: conv with what an unlimited prefix cache holds of each prompt.
+    short, few: the ten and the three requests of the examples of LLMServingSim and Splitwise.
+    chat, reason: synthetic, the one with answers of half the prompt, the other with answers of twice its length.
+    """
     if mix == "code":
-        with (TRACES / "azure_2023_code.csv").open() as file:
-            rows = list(csv.DictReader(file))
-        return tuple((int(row["ContextTokens"]), max(1, int(row["GeneratedTokens"]))) for row in rows)
-    if mix == "conv":
-        lines = (TRACES / "mooncake_fast25_conversation.jsonl").read_text().splitlines()
-        logged = [json.loads(line) for line in lines]
-        return tuple((row["input_length"], max(1, row["output_length"])) for row in logged)
-    rng = random.Random(7)
-    draws = [(rng.lognormvariate(5.6, 0.8), rng.lognormvariate(4.9, 0.8)) for _ in range(4000)]
-    return tuple((max(8, int(prompt)), max(1, int(output))) for prompt, output in draws)
+        return tuple((int(row["ContextTokens"]), max(1, int(row["GeneratedTokens"])), 0) for row in azure())
+    if mix in ("conv", "cached"):
+        hits = prefix_hits() if mix == "cached" else (0,) * len(mooncake())
+        pairs = zip(mooncake(), hits, strict=True)
+        return tuple((row["input_length"], max(1, row["output_length"]), hit) for row, hit in pairs)
+    if mix == "short":
+        lines = (TRACES / "llmservingsim_example.jsonl").read_text().splitlines()
+        return tuple((row["input_toks"], row["output_toks"], 0) for row in map(json.loads, lines))
+    if mix == "few":
+        with (TRACES / "splitwise_sim_test.csv").open() as file:
+            return tuple((int(row["prompt_size"]), int(row["token_size"]), 0) for row in csv.DictReader(file))
+    seed, prompt, output, spread = {"chat": (7, 5.6, 4.9, 0.8), "reason": (11, 5.4, 6.3, 0.7)}[mix]
+    rng = random.Random(seed)
+    draws = [(rng.lognormvariate(prompt, spread), rng.lognormvariate(output, spread)) for _ in range(4000)]
+    return tuple((max(8, int(prompt)), max(1, int(output)), 0) for prompt, output in draws)
+
+
+@cache
+def azure() -> list[dict[str, str]]:
+    """The log of code completions."""
+    with (TRACES / "azure_2023_code.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+@cache
+def mooncake() -> list[dict[str, object]]:
+    """The log of conversations."""
+    return [json.loads(line) for line in (TRACES / "mooncake_fast25_conversation.jsonl").read_text().splitlines()]
+
+
+def prefix_hits() -> tuple[int, ...]:
+    """Tokens of each prompt of the log of conversations that an unlimited cache of whole blocks holds when it comes.
+
+    The last token is always computed.
+    """
+    held: set[int] = set()
+    found = []
+    for row in mooncake():
+        blocks = row["hash_ids"]
+        known = next((place for place, block in enumerate(blocks) if block not in held), len(blocks))
+        found.append(min(known * BLOCK, row["input_length"] - 1))
+        held.update(blocks)
+    return tuple(found)
+
+
+@cache
+def logged_arrivals(mix: str) -> tuple[float, ...]:
+    """When the requests of a log came in: seconds after the first."""
+    if mix == "code":
+        times = [datetime.fromisoformat(row["TIMESTAMP"]) for row in azure()]
+        return tuple((time - times[0]).total_seconds() for time in times)
+    return tuple(row["timestamp"] / 1000 for row in mooncake())
+
+
+def as_logged(mix: str, rate: float, count: int) -> list[Request]:
+    """The first `count` requests of a log, in its order and at its arrivals, these scaled to `rate` (1/s)."""
+    times = logged_arrivals(mix)[:count]
+    scale = (len(times) - 1) / times[-1] / rate
+    rows = enumerate(zip(times, lengths(mix), strict=False))
+    return [Request(number, time * scale, *sizes) for number, (time, sizes) in rows]
 
 
 def arrivals(case: Case) -> list[Request]:
     """The requests of a case, before anything happened to them: what a planner is to be given too."""
+    if case.arrivals == "log":
+        return as_logged(case.mix, case.rate, case.requests)
     return poisson(lengths(case.mix), case.rate, case.requests, case.seed)
 
 

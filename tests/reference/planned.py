@@ -1,20 +1,25 @@
 """What the planner says of a case of the simulation, on the same requests at the same rate."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import polars as pl
 
 from pipelines.frames.inputs import InputTable
+from pipelines.frames.requests import Requests
 from pipelines.topologies.evaluator import evaluate
 from pipelines.topologies.question import Workload
 from pipelines.topologies.scenarios import named
 from pipelines.traces import bucket_frame, output_stratum_frame, stratum_frame
-from plans import FINGERPRINT, inputs_frame_of, requests_of
-from tests.reference.cases import TAIL, WARM_UP, Case, arrivals, service
+from tests.plans import FINGERPRINT, NS_PER_S, inputs_frame_of
+from tests.reference.cases import KV_BYTES, TAIL, WARM_UP, Case, arrivals, service
+from tests.reference.engine import Costs, Request
+from tests.reference.simulation import Layout
 
 NEVER = 1e6
 """An objective in seconds that everything meets."""
+ANY_BANDWIDTH = 25e9
+"""Bandwidth (B/s) of links that nothing crosses."""
 
 
 @dataclass(frozen=True)
@@ -28,26 +33,59 @@ class Planned:
     screening: tuple[str, ...]
 
 
-@cache
 def workload(case: Case) -> Workload:
-    """The requests between warm-up and tail, as the planner reads them."""
+    """The requests between warm-up and tail, as the planner reads them.
+
+    A case draws the same requests at any rate, only further apart, and rate and variation are declared: so those at
+    one request a second serve all costs, loads and layouts.
+    """
+    threshold = case.layout.threshold if case.layout.topology == "routed" else 0
+    return _workload(replace(case, service="", load=0.0, rate=1.0, slots=0, layout=Layout("")), threshold)
+
+
+@cache
+def _workload(case: Case, threshold: int) -> Workload:
     every = arrivals(case)
-    kept = every[int(WARM_UP * len(every)) : int((1 - TAIL) * len(every))]
-    requests = requests_of(*((one.arrival, one.prompt, one.output) for one in kept))
-    edges = (case.layout.threshold,) if case.layout.topology == "routed" else ()
-    frames = Workload(
-        bucket_frame(requests, edges, kind="open", rate_rps=None),
-        stratum_frame(requests, edges),
-        output_stratum_frame(requests, edges),
-    )
-    return frames
+    requests = frame_of(every[int(WARM_UP * len(every)) : len(every) - int(TAIL * len(every))])
+    edges = (threshold,) if threshold else ()
+    buckets = bucket_frame(requests, edges, kind="open", rate_rps=None)
+    return Workload(buckets, stratum_frame(requests, edges), output_stratum_frame(requests, edges))
+
+
+def frame_of(requests: list[Request]) -> pl.DataFrame:
+    """Requests in order of arrival as a requests frame."""
+    schema = {name: column.dtype.type for name, column in Requests.to_schema().columns.items()}
+    columns = {
+        "arrival_ns": [round(one.arrival * NS_PER_S) for one in requests],
+        "prompt_tokens": [one.prompt for one in requests],
+        "cached_prompt_tokens": [one.hit for one in requests],
+        "output_tokens": [one.output for one in requests],
+    }
+    return pl.DataFrame(columns, schema=schema)
+
+
+def arrival_scv(case: Case) -> float:
+    """ca² of the arrivals: that of the log, or of a Poisson stream."""
+    return workload(case).buckets["arrival_scv"][0] if case.arrivals == "log" else 1.0
 
 
 def planned(case: Case, rate_rps: float, ttft_s: float = NEVER, tpot_s: float = NEVER) -> Planned | None:
     """The planner's figures for ``case`` at ``rate_rps``, with these objectives; None where it refuses them."""
-    costs, layout = service(case), case.layout
-    frames = workload(case)
-    inputs = InputTable.of(_inputs(case, costs, rate_rps, ttft_s, tpot_s))
+    rows = rows_of(case, rate_rps, ttft_s, tpot_s)
+    if any(row["status"] == "refused" for row in rows):
+        return None
+    counts = {row["bucket"]: (row["requests"], row["output_tokens_mean"] - 1) for row in workload(case).buckets.to_dicts()}
+    total = sum(counts[row["bucket"]][0] for row in rows)
+    ttft = sum(counts[row["bucket"]][0] * row["ttft_s"] for row in rows) / total
+    steps = sum(counts[row["bucket"]][0] * counts[row["bucket"]][1] for row in rows)
+    after = sum(counts[row["bucket"]][0] * (row["e2e_s"] - row["ttft_s"]) for row in rows)
+    return Planned(ttft, after / steps, rows[0]["stall_s"], rows[0]["goodput"], tuple(rows[0]["screening"].split()))
+
+
+def rows_of(case: Case, rate_rps: float, ttft_s: float, tpot_s: float) -> list[dict[str, object]]:
+    """The planner's rows, one a bucket, under the nominal bound."""
+    layout = case.layout
+    inputs = InputTable.of(_inputs(case, service(case), rate_rps, ttft_s, tpot_s))
     knobs = {
         "aggregated": {"workers_mixed": layout.workers},
         "chunked": {"workers_mixed": layout.workers, "chunk_tokens": layout.budget},
@@ -61,24 +99,15 @@ def planned(case: Case, rate_rps: float, ttft_s: float = NEVER, tpot_s: float = 
         "chunk_tokens": layout.budget or None,
     }
     scenario = named(inputs, [{"topology": layout.topology} | own])
-    frame = evaluate(layout.topology, FINGERPRINT, scenario, inputs, frames)
-    rows = frame.filter(pl.col("bound") == "nominal").to_dicts()
-    if any(row["status"] == "refused" for row in rows):
-        return None
-    counts = {row["bucket"]: (row["requests"], row["output_tokens_mean"] - 1) for row in frames.buckets.to_dicts()}
-    total = sum(counts[row["bucket"]][0] for row in rows)
-    ttft = sum(counts[row["bucket"]][0] * row["ttft_s"] for row in rows) / total
-    steps = sum(counts[row["bucket"]][0] * counts[row["bucket"]][1] for row in rows)
-    after = sum(counts[row["bucket"]][0] * (row["e2e_s"] - row["ttft_s"]) for row in rows)
-    return Planned(ttft, after / steps, rows[0]["stall_s"], rows[0]["goodput"], tuple(rows[0]["screening"].split()))
+    frame = evaluate(layout.topology, FINGERPRINT, scenario, inputs, workload(case))
+    return frame.filter(pl.col("bound") == "nominal").to_dicts()
 
 
-def _inputs(case: Case, costs, rate_rps: float, ttft_s: float, tpot_s: float) -> pl.DataFrame:
+def _inputs(case: Case, costs: Costs, rate_rps: float, ttft_s: float, tpot_s: float) -> pl.DataFrame:
     layout = case.layout
-    bandwidth = 131072 / costs.transfer_token if costs.transfer_token else 25e9
     return inputs_frame_of(
         rate=rate_rps,
-        ca2=1.0,
+        ca2=arrival_scv(case),
         dispatch="round_robin" if layout.round_robin else "least_loaded",
         discipline_p="shortest_first" if layout.shortest_first else "fifo",
         first_token=layout.first_token_source,
@@ -90,12 +119,12 @@ def _inputs(case: Case, costs, rate_rps: float, ttft_s: float, tpot_s: float) ->
         t0=costs.t0,
         r_d=costs.r_d,
         gamma=costs.gamma,
-        slots=1e6,
+        slots=float(costs.slots),
         u_d=0.99,
         u_l=0.99,
         kv_memory=1e18,
         links=float(layout.channels),
-        w=bandwidth,
+        w=KV_BYTES / costs.transfer_token if costs.transfer_token else ANY_BANDWIDTH,
         registration=costs.transfer,
         synchronization=0.0,
         receiver_visibility=0.0,

@@ -59,15 +59,14 @@ def time_per_token(request: Request) -> float:
     return (request.e2e - request.ttft) / max(1, request.output - 1)
 
 
-def poisson(pairs: Sequence[tuple[int, int]], rate: float, count: int, seed: int) -> list[Request]:
-    """`count` requests at `rate` (1/s), each with the (prompt, output) of a pair drawn at random."""
+def poisson(lengths: Sequence[tuple[int, ...]], rate: float, count: int, seed: int) -> list[Request]:
+    """`count` requests at `rate` (1/s), each with the (prompt, output) or (prompt, output, cached) of one drawn."""
     rng = random.Random(seed)
     now = 0.0
     requests = []
     for number in range(count):
         now += rng.expovariate(rate)
-        prompt, output = pairs[rng.randrange(len(pairs))]
-        requests.append(Request(number, now, prompt, output))
+        requests.append(Request(number, now, *lengths[rng.randrange(len(lengths))]))
     return requests
 
 

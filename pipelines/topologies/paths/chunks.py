@@ -6,7 +6,7 @@ import numpy as np
 
 from pipelines.arithmetic import queues, service
 from pipelines.arithmetic.batches import Batch, poisson_most
-from pipelines.arithmetic.numbers import Bools, Floats, Number, column, where
+from pipelines.arithmetic.numbers import Bools, Floats, column, where
 from pipelines.arithmetic.prefill import PrefillTimes
 from pipelines.arithmetic.queues import Dispatch, Wait
 from pipelines.topologies.constants import MIXED
@@ -50,31 +50,44 @@ class _Pool:
 
 
 @dataclass(frozen=True)
-class _Pieces:
-    """Prompts cut into the pieces that a step has room for: steps (K) and their own seconds (G) per row and stratum, and their means."""
+class _Lane:
+    """Prompts in the pieces that ``room`` (C') of a step of ``step`` seconds (θ) allows, and how they queue; all per row.
+
+    ``pieces`` is K, ``first`` and ``second`` are s1 and s2, ``mean`` and ``cs2`` those of V; ``rho`` the lane's load, ``prompts`` ρ_pc.
+    """
 
     room: Floats
     step: Floats
-    steps: Floats
-    own_s: Floats
-    mean_steps: Floats
+    pieces: Floats
     first: Floats
     second: Floats
-
-
-@dataclass(frozen=True)
-class _Lane:
-    """The prefill lane: V of the strata with its means, how it queues, and the first free moment of the pool."""
-
-    pieces: _Pieces
-    of_strata: Floats
-    slope: Floats
     mean: Floats
     cs2: Floats
     rho: Floats
     prompts: Floats
     queue: Wait
     residual: Floats
+
+
+@dataclass(frozen=True)
+class _Strata:
+    """The same prompts stratum by stratum, rows x strata: steps K, own seconds G, time on the lane V and its slope per token."""
+
+    steps: Floats
+    own_s: Floats
+    on_lane_s: Floats
+    slope: Floats
+
+
+@dataclass(frozen=True)
+class _Means:
+    """K, s1, s2, E[V] and E[V²] of every row."""
+
+    pieces: Floats
+    first: Floats
+    second: Floats
+    lane: Floats
+    lane_second: Floats
 
 
 @dataclass(frozen=True)
@@ -86,49 +99,75 @@ class _Decoded:
     followers: Floats
 
 
-def _pieces(pool: _Pool, room: Floats, batch: Floats) -> _Pieces:
-    computed, strata = pool.work.computed, pool.work.requests.strata
-    steps = np.maximum(1.0, np.ceil(computed.u / np.maximum(room, 1.0)[:, None]))
-    own = pool.times.rows().prompt_s(computed.u, computed.z, computed.uu, steps)
-    own = (1 + column(pool.work.constants.penalty)) * own
-    step = rows_of(pool.own.steps.seconds(batch), len(batch))
-    return _Pieces(room, step, steps, own, strata.mean(steps), strata.mean(own), strata.mean(own**2))
+def _steps(pool: _Pool, room: Floats) -> Floats:
+    """K of every row and stratum."""
+    return np.maximum(1.0, np.ceil(pool.work.computed.u / np.maximum(room, 1.0)[:, None]))
 
 
-def _lane(pool: _Pool, pieces: _Pieces, batching: Batch) -> _Lane:
-    work, computed, strata = pool.work, pool.work.computed, pool.work.requests.strata
-    per_token = (pieces.step / pieces.room)[:, None]
-    begun = column(pool.times.d) * (1 + computed.u / pieces.room[:, None] - pieces.steps)
-    of_strata = per_token * computed.u + pieces.own_s + (1 + column(work.constants.penalty)) * begun
-    own_slope = pool.times.rows().slope(computed.u / pieces.steps)
-    slope = per_token + (1 + column(work.constants.penalty)) * own_slope
-    mean = strata.mean(of_strata)
-    cs2 = service.scv(mean, strata.mean(of_strata**2 + slope**2 * computed.variance))
+def _strata(pool: _Pool, room: Floats, step: Floats) -> _Strata:
+    """The prompts of every stratum where a step of ``step`` seconds has ``room`` for them."""
+    computed, times = pool.work.computed, pool.times.rows()
+    penalty, per_token, steps = 1 + column(pool.work.constants.penalty), (step / room)[:, None], _steps(pool, room)
+    own = penalty * times.prompt_s(computed.u, computed.z, computed.uu, steps)
+    begun = penalty * times.d * (1 + computed.u / room[:, None] - steps)
+    slope = per_token + penalty * times.slope(computed.u / steps)
+    return _Strata(steps, own, per_token * computed.u + own + begun, slope)
+
+
+def _means(pool: _Pool, room: Floats, step: Floats) -> _Means:
+    """Means over the strata. With a declared rate, all that depends on a row is K, and one factor of what is known of the strata."""
+    mean, computed = pool.work.requests.strata.mean, pool.work.computed
+    if pool.times.curve is not None:
+        of = _strata(pool, room, step)
+        second = mean(of.on_lane_s**2 + of.slope**2 * computed.variance)
+        return _Means(mean(of.steps), mean(of.own_s), mean(of.own_s**2), mean(of.on_lane_s), second)
+    times, penalty = pool.times, 1 + pool.work.constants.penalty
+    rows = times.rows()
+    rest, steps = computed.u / rows.r_p + rows.q * computed.z, _steps(pool, room)
+    d, per_token = penalty * times.d, step / room
+    pieces = mean(steps)
+    crossed = np.einsum("rs,...s,s->r", steps, rest, pool.work.requests.strata.share)
+    whole = penalty * rest + column(d)
+    factor = per_token + d / room
+    slope = per_token + penalty / times.r_p
+    return _Means(
+        pieces=pieces,
+        first=d * pieces + penalty * mean(rest),
+        second=d * d * mean(steps * steps) + 2 * d * penalty * crossed + penalty**2 * mean(rest * rest),
+        lane=mean(whole) + factor * mean(computed.u),
+        lane_second=mean(whole * whole)
+        + factor * (2 * mean(whole * computed.u) + factor * mean(computed.u * computed.u))
+        + slope**2 * mean(computed.variance),
+    )
+
+
+def _lane(pool: _Pool, room: Floats, step: Floats, of: _Means, batching: Batch) -> _Lane:
+    work, mean = pool.work, of.lane
+    cs2 = rows_of(service.scv(mean, of.lane_second), len(mean))
     rho = pool.rate * mean
     queue = queues.pool_wait(pool.of, cs2, work.rate * mean, mean)
     alone = pool.own.steps.seconds(1.0)
-    offered = pool.rate * pool.of.sharing * (pieces.mean_steps * pieces.step + pieces.first + pool.own.d1 * alone)
+    offered = pool.rate * pool.of.sharing * (of.pieces * step + of.first + pool.own.d1 * alone)
     free = queues.first_free(pool.of.sharing, offered, (1 - rho) * (1 - batching.some))
-    residual = rows_of(free.wait_s(rho, pool.of.sharing, pieces.step), len(pool.n))
-    prompts = pool.rate * pieces.first
-    return _Lane(pieces, of_strata, slope, mean, rows_of(cs2, len(mean)), rho, prompts, queue, residual)
+    residual = rows_of(free.wait_s(rho, pool.of.sharing, step), len(pool.n))
+    return _Lane(room, step, of.pieces, of.first, of.second, mean, cs2, rho, pool.rate * of.first, queue, residual)
 
 
 def _decoded(pool: _Pool, lane: _Lane, t: Floats) -> _Decoded:
     """What a request meets more of prompts than decode does on average: exact for answers of one step, and of very many."""
-    of, l_rate, pieces, d1 = pool.of, pool.rate, lane.pieces, pool.own.d1
+    of, l_rate, d1 = pool.of, pool.rate, pool.own.d1
     wait, probability, rho, rho_pc = lane.queue.mean_s, lane.queue.probability, lane.rho, lane.prompts
     behind = np.maximum(0.0, l_rate * (wait + lane.mean) + (of.ca2 - 1) / 2) / (1 - rho)
-    seen = pieces.first * wait / lane.mean
+    seen = lane.first * wait / lane.mean
     if not np.all(of.alone):
         runs = queues.run_length(pool.n, pool.work.rate * lane.mean)
         shared = probability * (1 + (runs - 1) * (1 + lane.cs2) / 2) + l_rate * wait / (1 - rho)
         behind = where(of.alone, behind, shared)
-        seen = where(of.alone, seen, pieces.first * (rho * (1 + lane.cs2) / 2 + l_rate * wait))
+        seen = where(of.alone, seen, lane.first * (rho * (1 + lane.cs2) / 2 + l_rate * wait))
     usual = (1 - rho_pc / rho) / (1 - rho_pc)
-    prompt_step = pieces.step * rho / (rho - rho_pc)
-    many = (behind * (1 - rho) * pieces.first - usual * seen) / (1 - rho_pc)
-    one = d1 * (probability * prompt_step + (1 - probability) * pieces.step - pieces.step / (1 - rho_pc))
+    prompt_step = lane.step * rho / (rho - rho_pc)
+    many = (behind * (1 - rho) * lane.first - usual * seen) / (1 - rho_pc)
+    one = d1 * (probability * prompt_step + (1 - probability) * lane.step - lane.step / (1 - rho_pc))
     both = (many > 0) & (one > 0)
     after = np.where(both, many * one / np.where(both, many + one, 1.0), 0.0)
     followers = (
@@ -157,14 +196,15 @@ def _settle(pool: _Pool) -> _Settled:
     for _ in range(PASSES):
         room = pool.budget - batch
         going = going & (room >= 1)
-        pieces = _pieces(pool, room, batch)
-        rho_pc = pool.rate * pieces.first
+        step = rows_of(pool.own.steps.seconds(batch), rows)
+        of = _means(pool, room, step)
+        rho_pc = pool.rate * of.first
         rho = np.where(going, rho_pc + pool.x * pool.own.steps.c, rho)
         going = going & (rho < 1)
         if not going.any():
             break
         next_t = rows_of(pool.own.steps.pace_s(rho_pc, pool.x, 1.0, followers), rows)
-        lane = _lane(pool, pieces, pool.own.batch(rho_pc, pool.x))
+        lane = _lane(pool, room, step, of, pool.own.batch(rho_pc, pool.x))
         seen = _decoded(pool, lane, next_t)
         t, after, followers = (
             np.where(going, new, old)
@@ -176,13 +216,13 @@ def _settle(pool: _Pool) -> _Settled:
 
 def _shared_step_s(pool: _Pool, lane: _Lane, batching: Batch) -> Floats:
     """F: what a prompt waits in its first step for others that came during the one before, and in its last for room."""
-    pieces, rho_pc, sharing = lane.pieces, lane.prompts, pool.of.sharing
-    step = pieces.step / (1 - rho_pc) + pool.rate * pieces.second / (1 - rho_pc**2) / sharing
+    rho_pc, sharing = lane.prompts, pool.of.sharing
+    step = lane.step / (1 - rho_pc) + pool.rate * lane.second / (1 - rho_pc**2) / sharing
     others = 2 * sharing * rho_pc * where(pool.of.alone, 1 / pool.n, 1.0)
     first = step * (batching.some + others) / (sharing + 1) - lane.queue.mean_s - lane.residual
-    full = (1 + pool.work.constants.penalty) * (pool.times.piece_s(pieces.room) - pool.times.piece_s(1.0)) / 2
-    last = (1 - 1 / pieces.mean_steps) * lane.queue.probability * full
-    return rows_of(np.maximum(0.0, first) / pieces.mean_steps + last, len(pool.n))
+    full = (1 + pool.work.constants.penalty) * (pool.times.piece_s(lane.room) - pool.times.piece_s(1.0)) / 2
+    last = (1 - 1 / lane.pieces) * lane.queue.probability * full
+    return rows_of(np.maximum(0.0, first) / lane.pieces + last, len(pool.n))
 
 
 def _stall_s(pool: _Pool, lane: _Lane, batch: Floats, batching: Batch) -> Floats:
@@ -202,9 +242,9 @@ def _stall_s(pool: _Pool, lane: _Lane, batch: Floats, batching: Batch) -> Floats
 
 def _floor(pool: _Pool) -> Floats:
     """TTFT° of every row and bucket: alone on an idle worker."""
-    alone = _pieces(pool, pool.budget, np.zeros_like(pool.budget))
-    execution = alone.steps * column(pool.own.steps.seconds(0.0)) + alone.own_s
-    return column(pool.work.constants.a) + pool.work.requests.strata.per_bucket(execution)
+    step = rows_of(pool.own.steps.seconds(0.0), len(pool.budget))
+    alone = _strata(pool, pool.budget, step)
+    return column(pool.work.constants.a) + pool.work.requests.strata.per_bucket(alone.steps * step[:, None] + alone.own_s)
 
 
 def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
@@ -216,17 +256,18 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
     x = rows_of(work.rate * own.d1 / n, len(n))
     pool = _Pool(work, n, budget, work.dispatched(n), own, known.prefill[MIXED], x)
     settled = _settle(pool)
-    batch = settled.batch
-    pieces = _pieces(pool, budget - batch, batch)
-    batching = own.batch(pool.rate * pieces.first, x)
-    return _result(pool, settled, _lane(pool, pieces, batching), batching)
+    room, step = budget - settled.batch, rows_of(own.steps.seconds(settled.batch), len(n))
+    of = _means(pool, room, step)
+    batching = own.batch(pool.rate * of.first, x)
+    return _result(pool, settled, _lane(pool, room, step, of, batching), batching)
 
 
 def _result(pool: _Pool, settled: _Settled, lane: _Lane, batching: Batch) -> PathResult:
-    work, known, own, pieces = pool.work, pool.work.constants, pool.own, lane.pieces
+    work, known, own = pool.work, pool.work.constants, pool.own
     rows, m, strata, n = len(pool.n), work.requests.moments["m"], work.requests.strata, pool.n
     t, after, batch = settled.decoded.t, settled.decoded.after, settled.batch
-    execution = pieces.steps * pieces.step[:, None] + pieces.own_s
+    of_strata = _strata(pool, lane.room, lane.step)
+    execution = of_strata.steps * lane.step[:, None] + of_strata.own_s
     mean = strata.mean(execution)
     held = known.memory.resident(
         strata.mean(strata.p * execution) + work.requests.moments["p1"] * m * after + own.token_seconds(t),
@@ -244,7 +285,7 @@ def _result(pool: _Pool, settled: _Settled, lane: _Lane, batching: Batch) -> Pat
             lane.queue,
             lane.residual + _shared_step_s(pool, lane, batching),
             rows_of(own.slot_wait(batch, sharing, t), rows),
-            order_of(work, pool.rate, lane.of_strata),
+            order_of(work, pool.rate, of_strata.on_lane_s),
         ),
         transfer_wait=np.zeros(rows),
         after_wait=after,
@@ -256,23 +297,23 @@ def _result(pool: _Pool, settled: _Settled, lane: _Lane, batching: Batch) -> Pat
         execution_buckets=strata.per_bucket(execution),
         movement_strata=np.zeros(1),
         movement_buckets=np.zeros(1),
-        spread=np.sqrt(work.computed.variance) * lane.slope,
+        spread=np.sqrt(work.computed.variance) * of_strata.slope,
         kept=lane.queue,
         generation=Generation(
             t=t,
             alone=own.steps.seconds(1.0),
             wait=after,
             wait_scv=2 / np.where(np.greater(lane.queue.probability, 0), lane.queue.probability, 1.0) - 1,
-            per_step=t * (1 - rho_pc) * pool.rate * pieces.second / (1 - rho_pc) ** 3,
+            per_step=t * (1 - rho_pc) * pool.rate * lane.second / (1 - rho_pc) ** 3,
             others=(own.steps.chord(rho_pc, pool.x) / (1 - rho_pc)) ** 2 * batch / ((1 - batching.success) * sharing),
             turnover=(1 - batching.success) / own.d1 if own.d1 > 0 else 1.0,
-            surely_s=pieces.step + (1 + known.penalty) * pool.times.piece_s(pieces.room),
+            surely_s=lane.step + (1 + known.penalty) * pool.times.piece_s(lane.room),
         ),
         floor_ttft=_floor(pool),
         floor_tpot=own.steps.seconds(1.0),
         loads=(
             Load("mixed", settled.rho, np.minimum(prefill_ceiling, decode_ceiling), "utilization"),
-            Load("prefill_lane", lane.rho, prefill_ceiling, "prefill_starved", room=pieces.room),
+            Load("prefill_lane", lane.rho, prefill_ceiling, "prefill_starved", room=lane.room),
             slots,
             Load("kv_mixed", pool.rate * held / known.kv_memory[MIXED], 1.0, "kv_memory"),
         ),

@@ -43,7 +43,10 @@ class Sizes:
 
 @dataclass(frozen=True)
 class PathWork:
-    """The requests of a path at ``rate`` (Λ, requests/s) and ``ca2`` under one bound; ``moved`` on separated paths only."""
+    """The requests of a path at ``rate`` (Λ, requests/s) and ``ca2`` under one bound; ``moved`` on separated paths only.
+
+    ``alike`` says that rows differ in their sizes only: what depends on one of them is then worked out once per size.
+    """
 
     constants: Constants
     requests: PathRequests
@@ -51,6 +54,7 @@ class PathWork:
     rate: Number
     ca2: Number
     moved: Transfers | None = None
+    alike: bool = False
 
     def dispatched(self, workers: Floats) -> Dispatch:
         """How the requests reach a pool of ``workers``."""
@@ -128,6 +132,8 @@ class Generation:
     others: Number
     turnover: Number
     surely_s: Number = np.inf
+    places: NDArray[np.int64] | None = None
+    """Of each row of the path, its place among these rows; None where they are the same."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,15 @@
 """Separated: a prefill pool, links, a decode pool (docs/arithmetic.md, section 5)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.arithmetic import queues
 from pipelines.arithmetic.batches import Batch
 from pipelines.arithmetic.numbers import Floats, Number, column
-from pipelines.arithmetic.queues import Wait
+from pipelines.arithmetic.queues import Dispatch, Wait
 from pipelines.arithmetic.stalls import run_of_prompts_s
 from pipelines.topologies.constants import DECODE, PREFILL
 from pipelines.topologies.paths.path import (
@@ -55,6 +57,17 @@ class Handover:
     sharing: Number
     slot_wait: Floats
     decode_wait: Floats
+
+    def at(self, places: NDArray[np.int64]) -> "Handover":
+        """The rows at ``places``."""
+        rows = len(self.t)
+
+        def own(value: Any) -> Any:
+            return value[places] if isinstance(value, np.ndarray) and value.shape[:1] == (rows,) else value
+
+        arrays = ("decode_workers", "link_load", "t", "batch", "sharing", "slot_wait", "decode_wait")
+        batching = Batch(*(own(value) for value in vars(self.batching).values()))
+        return replace(self, batching=batching, **{name: own(getattr(self, name)) for name in arrays})
 
     @property
     def token_seconds(self) -> Number:
@@ -152,19 +165,48 @@ def _kept(wait: PrefillWait, over: Handover, first_token: str) -> Wait:
     return Wait(np.where(longer, probability, queue.probability), np.where(longer, mean, queue.mean_s))
 
 
+@dataclass(frozen=True)
+class _DecodePool:
+    """The hand-over of every row with the stall that follows, and how generation varies."""
+
+    over: Handover
+    stall: Floats
+    generation: Generation
+
+
+def _decode_pool(work: PathWork, sizes: Sizes, prompts: WholePrompts, movements: Floats) -> _DecodePool:
+    """Where rows differ in sizes only, and links are shared by all, each number of decode workers is worked out once."""
+    first_token = work.constants.first_token
+    assert sizes.decode is not None
+    if not work.alike or work.constants.link_sharing != "shared":
+        over = handover(work, sizes)
+        return _DecodePool(over, _stall(over, prompts, first_token), _generation(over, movements, first_token))
+    each, places = np.unique(sizes.decode, return_inverse=True)
+    once = handover(work, Sizes(prefill=each, decode=each))
+    generation = replace(_generation(once, movements, first_token), places=places)
+    return _DecodePool(once.at(places), _stall(once, prompts, first_token)[places], generation)
+
+
+def _prefill_wait(work: PathWork, n_p: Floats, prompts: WholePrompts) -> tuple[Dispatch, PrefillWait]:
+    """How prompts reach the prefill workers, and the wait for one."""
+    nothing, of = np.zeros(len(n_p)), work.dispatched(n_p)
+    queue = queues.pool_wait(of, prompts.cs2, work.rate * prompts.mean, prompts.mean)
+    order = order_of(work, rows_of(work.rate / n_p, len(n_p)), prompts.of_strata)
+    return of, PrefillWait(queue, nothing, nothing, order)
+
+
 def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
     """Waits, pace, stall and loads of every row; ``first_token_source`` says which pool emits the first token."""
     known, moved, n_p, first_token = work.constants, work.moved, sizes.prefill, work.constants.first_token
     assert moved is not None
     assert n_p is not None
-    rows, prompts, over = len(n_p), whole_prompts(work, known.prefill[PREFILL]), handover(work, sizes)
-    of = work.dispatched(n_p)
-    queue = queues.pool_wait(of, prompts.cs2, work.rate * prompts.mean, prompts.mean)
-    nothing = np.zeros(rows)
-    wait = PrefillWait(queue, nothing, nothing, order_of(work, rows_of(work.rate / n_p, rows), prompts.of_strata))
-    prefilling = known.memory.resident(prompts.token_seconds + over.token_seconds, prompts.mean + over.seconds)
+    rows, prompts = len(n_p), whole_prompts(work, known.prefill[PREFILL])
+    of, wait = _prefill_wait(work, n_p, prompts)
     movements = moved.movements_s
     of_buckets = work.requests.strata.per_bucket(movements)
+    pool = _decode_pool(work, sizes, prompts, of_buckets)
+    over = pool.over
+    prefilling = known.memory.resident(prompts.token_seconds + over.token_seconds, prompts.mean + over.seconds)
     ceiling, alone = known.decode[DECODE].ceiling, over.own.steps.seconds(1.0)
     slots = over.own.slots_load("slots_decode", over.batch, ceiling)
     floor, spread = np.asarray(known.a)[..., None] + prompts.of_buckets, np.sqrt(work.computed.variance) * prompts.slope
@@ -181,14 +223,14 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
         first_step=over.t,
         t=over.t,
         batch=over.batch,
-        stall=_stall(over, prompts, first_token),
+        stall=pool.stall,
         execution_strata=prompts.of_strata,
         execution_buckets=prompts.of_buckets,
         movement_strata=movements,
         movement_buckets=of_buckets,
         spread=np.atleast_1d(spread),
         kept=_kept(wait, over, first_token),
-        generation=_generation(over, of_buckets, first_token),
+        generation=pool.generation,
         floor_ttft=np.atleast_1d(floor),
         floor_tpot=alone,
         loads=(
