@@ -104,7 +104,8 @@ class _Limit:
             load = self.rate * moved.link_s / (self.link_queues * moved.channels)
             if load >= min(self.link_ceiling, 1.0):
                 return True
-            wait = queues.shared_queue_wait(1.0, moved.link_scv, load, float(moved.channels), moved.link_s).mean_s
+            channels = float(moved.channels)
+            wait = queues.links_wait(moved.link_scv, load * channels, channels, moved.link_s).mean_s
             return bool(wait + _OfBucket.of(moved, own.place).movement_s > self.seconds)
 
         if exceeds(HIGHEST_BANDWIDTH) or not exceeds(LOWEST_BANDWIDTH):

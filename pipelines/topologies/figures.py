@@ -251,7 +251,11 @@ class Figures:
         for one in self.paths:
             for name, rows in (one.path.screening | self._near_tpot(one)).items():
                 known[name] = known.get(name, np.zeros(self.rows, dtype=bool)) | rows
-        return [" ".join(name for name in REGIMES if name in known and known[name][row]) for row in range(self.rows)]
+        shown = ~self.judged.refused
+        return [
+            " ".join(name for name in REGIMES if shown[row] and name in known and known[name][row])
+            for row in range(self.rows)
+        ]
 
     def _near_tpot(self, one: Latencies) -> dict[str, Bools]:
         """Where a TPOT objective is so near to the mean that goodput depends on how TPOT varies, which prefill beside it makes hard to say."""

@@ -126,7 +126,7 @@ def _means(pool: _Pool, room: Floats, step: Floats) -> _Means:
     rest, steps = computed.u / rows.r_p + rows.q * computed.z, _steps(pool, room)
     d, per_token = penalty * times.d, step / room
     pieces = mean(steps)
-    crossed = np.einsum("rs,...s,s->r", steps, rest, pool.work.requests.strata.share)
+    crossed = mean(steps * rest)
     whole = penalty * rest + column(d)
     factor = per_token + d / room
     slope = per_token + penalty / times.r_p
