@@ -76,6 +76,16 @@ COHORTS = {
         ),
         bursts=Bursts(every_s=(18, 26), size=(6, 14), within_s=3.0, prompt=(6_000, 24_000), output=(150, 400)),
     ),
+    "short-and-long": Recipe(
+        seed=53,
+        minutes=15,
+        steady=Steady(
+            rate_rps=6.0,
+            prompt=Tokens(median=260, sigma=0.6, low=8, high=1_200),
+            output=Tokens(median=160, sigma=0.6, low=1, high=700),
+        ),
+        bursts=Bursts(every_s=(10, 16), size=(2, 5), within_s=4.0, prompt=(6_000, 16_000), output=(150, 400)),
+    ),
     "slow-link": Recipe(
         seed=37,
         minutes=20,

@@ -25,7 +25,7 @@ FACTOR_DIGITS = 8
 BEYOND = 1e-6
 """How far beyond a break-even the scenario is looked at."""
 
-_SECTIONS = 32
+_SECTIONS = 128
 _ROWS = 4096
 
 
@@ -152,16 +152,14 @@ def break_evens(of: Speaking) -> list[BreakEven]:
     passing = bool(of.now().passes[0])
     steps = int(np.log2(FARTHEST)) * STEPS_PER_DOUBLING
     ladder = 2.0 ** (np.arange(1, steps + 1) / STEPS_PER_DOUBLING)
-    found = []
     paths = [variable.path for variable in of.variables]
-    for factors in (1 / ladder, ladder):
-        flips = _first_flips(of, paths, factors, passing)
-        if not flips:
-            continue
+    flips = _first_flips(of, paths, [1 / ladder, ladder], passing)
+    found: list[tuple[str, float]] = []
+    if flips:
         flipped = [path for path, _, _ in flips]
         near, far = (np.array([flip[side] for flip in flips]) for side in (1, 2))
         near, far = _narrowed(of, flipped, near, far, passing)
-        found += zip(flipped, far.tolist(), strict=True)
+        found = list(zip(flipped, far.tolist(), strict=True))
     values = {variable.path: variable.value for variable in of.variables}
     order = {path: place for place, path in enumerate(paths)}
     event = "fails" if passing else "passes"
@@ -172,16 +170,20 @@ def break_evens(of: Speaking) -> list[BreakEven]:
     ]
 
 
-def _first_flips(of: Speaking, paths: list[str], factors: Floats, passing: bool) -> list[tuple[str, float, float]]:
-    """Of each path the first of ``factors`` at which it is otherwise than now, with the one before it."""
-    every, repeated_factors = [path for path in paths for _ in factors], np.tile(factors, len(paths))
-    possible = of.possible(every, repeated_factors)
-    other = (of.at(every, np.where(possible, repeated_factors, 1.0)).passes != passing) & possible
+def _first_flips(
+    of: Speaking, paths: list[str], ladders: Sequence[Floats], passing: bool
+) -> list[tuple[str, float, float]]:
+    """Of each path and ladder the first factor at which it is otherwise than now, with the one before it."""
+    steps = np.concatenate(ladders)
+    every, factors = [path for path in paths for _ in steps], np.tile(steps, len(paths))
+    possible = of.possible(every, factors)
+    other = (of.at(every, np.where(possible, factors, 1.0)).passes != passing) & possible
     flips = []
-    for path, row in zip(paths, other.reshape(len(paths), len(factors)), strict=True):
-        if row.any():
-            first = int(row.argmax())
-            flips.append((path, 1.0 if first == 0 else float(factors[first - 1]), float(factors[first])))
+    for path, row in zip(paths, other.reshape(len(paths), len(ladders), -1), strict=True):
+        for ladder, flipped in zip(ladders, row, strict=True):
+            if flipped.any():
+                first = int(flipped.argmax())
+                flips.append((path, 1.0 if first == 0 else float(ladder[first - 1]), float(ladder[first])))
     return flips
 
 

@@ -17,7 +17,7 @@ from pipelines.topologies.scenarios import CHUNKS_INPUT, ROUTED_CHUNKS_INPUT, sc
 MOST_TIMES = 4
 """How many times the inventory is looked at for one that suffices."""
 
-MOST_SCENARIOS, MOST_CLOSED_SCENARIOS = 20_000, 1_000
+MOST_SCENARIOS, MOST_CLOSED_SCENARIOS = 4_000, 500
 """Scenarios of the largest inventory looked at; in a closed loop each costs a search for its rate."""
 
 _GPUS = "inventory.gpus"
