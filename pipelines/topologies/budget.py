@@ -100,7 +100,7 @@ class _Limit:
         share = links_of_transfer(self.inputs, self.bound)
 
         def exceeds(bandwidth: float) -> bool:
-            moved = self.moved.at_bandwidth(share * bandwidth)
+            moved = self.moved.at_bandwidth(float(share * bandwidth))
             load = self.rate * moved.link_s / (self.link_queues * moved.channels)
             if load >= min(self.link_ceiling, 1.0):
                 return True
@@ -129,7 +129,7 @@ class _Limit:
         found = {1, LONGEST_PROMPT}
         for size in self._range_ends()[1::2]:
             least = bisect_left(
-                range(LONGEST_PROMPT), size, key=lambda tokens: self.moved.model.of_prompt(tokens).size_bytes
+                range(LONGEST_PROMPT), size, key=lambda tokens: float(self.moved.model.of_prompt(tokens).size_bytes)
             )
             found |= {tokens for tokens in (least - 1, least) if 1 <= tokens <= LONGEST_PROMPT}
         return sorted(found)

@@ -28,7 +28,7 @@ _TIMED = ("tokens_per_second", "overhead", "step_overhead")
 
 @dataclass(frozen=True)
 class DecodeTimes:
-    """One worker's decode: step overhead t0 (s), saturated rate r_d (tokens/s) or a ``curve`` of both, γ (s/token), slots B_0, ceiling u_d."""
+    """One worker's decode: overhead t0 of a step (s), saturated rate r_d (tokens/s) or a ``curve`` of both, γ (s/token), slots B_0, ceiling u_d."""
 
     t0: Number
     r_d: Number
@@ -118,7 +118,10 @@ def declared_curve(text: str, bound: Bound) -> Curve:
 
 def prefill_times(inputs: InputTable, bound: Bound, pool: str = MIXED) -> PrefillTimes:
     """Prefill of one worker of ``pool``."""
-    number = lambda name, default=0.0: pool_number(inputs, bound, pool, PREFILL, name, default)  # noqa: E731
+
+    def number(name: str, default: float = 0.0) -> Number:
+        return pool_number(inputs, bound, pool, PREFILL, name, default)
+
     return PrefillTimes(
         d=number("overhead"),
         r_p=number("tokens_per_second", 1.0),
@@ -129,7 +132,10 @@ def prefill_times(inputs: InputTable, bound: Bound, pool: str = MIXED) -> Prefil
 
 def decode_times(inputs: InputTable, bound: Bound, pool: str = MIXED) -> DecodeTimes:
     """Decode of one worker of ``pool``."""
-    number = lambda name, default=0.0: pool_number(inputs, bound, pool, DECODE, name, default)  # noqa: E731
+
+    def number(name: str, default: float = 0.0) -> Number:
+        return pool_number(inputs, bound, pool, DECODE, name, default)
+
     return DecodeTimes(
         t0=number("step_overhead"),
         r_d=number("tokens_per_second", 1.0),

@@ -189,7 +189,8 @@ def _cost(rows: pl.DataFrame, question: Question, found: Evaluated) -> Floats:
     price = question.inputs.number(PRICE_INPUT, question.bound)
     met = found.rates * found.figures.tokens_met
     spent = rows["gpus"].to_numpy() * price / _SECONDS_PER_HOUR * _MILLION
-    return np.divide(spent, met, out=np.full(rows.height, np.nan), where=met > 0)
+    cost: Floats = np.divide(spent, met, out=np.full(rows.height, np.nan), where=met > 0)
+    return cost
 
 
 def check_lanes_add_up(evaluation: pl.DataFrame, figures: Figures) -> None:

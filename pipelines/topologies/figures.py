@@ -44,7 +44,8 @@ class Judged:
     @property
     def refused(self) -> Bools:
         """Whether a row has no latency."""
-        return self.refusing != NONE
+        refused: Bools = self.refusing != NONE
+        return refused
 
     def kind(self, place: int) -> str:
         """The refusal kind of a place in the order of loads, then floors."""
@@ -195,7 +196,8 @@ class Figures:
     @property
     def batch(self) -> Floats:
         """b, the larger of two paths."""
-        return np.max([one.path.batch for one in self.paths], axis=0)
+        larger: Floats = np.max([one.path.batch for one in self.paths], axis=0)
+        return larger
 
     @property
     def stall(self) -> Floats:
@@ -230,10 +232,12 @@ class Figures:
     @property
     def transfer(self) -> Floats:
         """Largest transfer wait plus KV movement of any bucket; NaN where nothing moves."""
-        moving = [one for one in self.paths if one.path.requests and _moves(one.path)]
+        moving = [one for one in self.paths if _moves(one.path)]
         if not moving:
             return np.full(self.rows, np.nan)
-        return np.max([np.broadcast_to(one.transfer, self._shape(one)).max(axis=1) for one in moving], axis=0)
+        of_paths = [np.broadcast_to(one.transfer, self._shape(one)).max(axis=1) for one in moving]
+        largest: Floats = np.max(of_paths, axis=0)
+        return largest
 
     @property
     def dominant_queue(self) -> NDArray[np.int64]:
@@ -243,7 +247,8 @@ class Figures:
             for one in self.paths
         ]
         waits = [np.max([waits[place] for waits in of_paths], axis=0) for place in range(len(QUEUES))]
-        return np.argmax(np.nan_to_num(np.array(waits)), axis=0)
+        longest: NDArray[np.int64] = np.argmax(np.nan_to_num(np.array(waits)), axis=0)
+        return longest
 
     def screening(self) -> list[str]:
         """Per row the names of the regimes that any of its paths is in, space-separated."""
@@ -258,7 +263,7 @@ class Figures:
         ]
 
     def _near_tpot(self, one: Latencies) -> dict[str, Bools]:
-        """Where a TPOT objective is so near to the mean that goodput depends on how TPOT varies, which prefill beside it makes hard to say."""
+        """Where a TPOT objective is so near to the mean that goodput depends on how TPOT varies, which is hard to say beside prefill."""
         if _moves(one.path):
             return {}
         answering = one.path.requests.of_buckets("o1") > 1

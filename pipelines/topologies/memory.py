@@ -71,7 +71,8 @@ class Memory:
         """
         filled = tokens + self.block_rest * sequences
         bounded: Any = sum(each * np.minimum(filled, length * sequences) for length, each in self.windows)
-        return self.growth * filled + bounded + self.state * sequences
+        held: Number = self.growth * filled + bounded + self.state * sequences
+        return held
 
 
 def memory_of(inputs: InputTable, bound: Bound) -> Memory:

@@ -1,4 +1,4 @@
-"""The requests of one path: their moments, their strata as arrays, and what a declared hit ratio leaves of them (docs/arithmetic.md, sections 1, 5)."""
+"""The requests of one path: moments, strata as arrays, and what a declared hit ratio leaves of them (docs/arithmetic.md, sections 1, 5)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -164,7 +164,11 @@ def _serves(prompts: str, threshold: int | None) -> Callable[[Bucket], bool]:
 
 
 def path_requests(
-    buckets: pl.DataFrame, strata: pl.DataFrame, outputs: pl.DataFrame, prompts: str = "all", threshold: int | None = None
+    buckets: pl.DataFrame,
+    strata: pl.DataFrame,
+    outputs: pl.DataFrame,
+    prompts: str = "all",
+    threshold: int | None = None,
 ) -> PathRequests | None:
     """The requests of a path that serves ``prompts``; None where there are none."""
     rows = buckets.filter(pl.col("bucket") != ALL).to_dicts()

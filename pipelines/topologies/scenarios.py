@@ -78,11 +78,11 @@ def _routed_name() -> pl.Expr:
 
 def named(inputs: InputTable, rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """Scenarios of the given ``topology`` and knobs, with their names and GPUs; other keys are kept, ``place`` is theirs among ``rows``."""
-    knobs = dict.fromkeys(KNOBS, pl.Int64)
-    more = {"speaks": pl.Boolean} if rows and "speaks" in rows[0] else {}
+    knobs: dict[str, type[pl.DataType]] = dict.fromkeys(KNOBS, pl.Int64)
+    more: dict[str, type[pl.DataType]] = {"speaks": pl.Boolean} if rows and "speaks" in rows[0] else {}
     frame = pl.DataFrame(
         [{name: row.get(name) for name in ("topology", *knobs, *more)} for row in rows],
-        schema={"topology": pl.String} | knobs | more,
+        schema={"topology": pl.String, **knobs, **more},
     )
     name = (
         pl.when(pl.col("topology") == "aggregated")

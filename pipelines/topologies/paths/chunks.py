@@ -21,6 +21,7 @@ from pipelines.topologies.paths.path import (
     PathWork,
     PrefillWait,
     Sizes,
+    beyond_curves,
     decoding,
     order_of,
     rows_of,
@@ -108,7 +109,7 @@ def _strata(pool: _Pool, room: Floats, step: Floats) -> _Strata:
     """The prompts of every stratum where a step of ``step`` seconds has ``room`` for them."""
     computed, times = pool.work.computed, pool.times.rows()
     penalty, per_token, steps = 1 + column(pool.work.constants.penalty), (step / room)[:, None], _steps(pool, room)
-    own = penalty * times.prompt_s(computed.u, computed.z, computed.uu, steps)
+    own = np.asarray(penalty * times.prompt_s(computed.u, computed.z, computed.uu, steps))
     begun = penalty * times.d * (1 + computed.u / room[:, None] - steps)
     slope = per_token + penalty * times.slope(computed.u / steps)
     return _Strata(steps, own, per_token * computed.u + own + begun, slope)
@@ -157,8 +158,8 @@ def _decoded(pool: _Pool, lane: _Lane, t: Floats) -> _Decoded:
     """What a request meets more of prompts than decode does on average: exact for answers of one step, and of very many."""
     of, l_rate, d1 = pool.of, pool.rate, pool.own.d1
     wait, probability, rho, rho_pc = lane.queue.mean_s, lane.queue.probability, lane.rho, lane.prompts
-    behind = np.maximum(0.0, l_rate * (wait + lane.mean) + (of.ca2 - 1) / 2) / (1 - rho)
-    seen = lane.first * wait / lane.mean
+    behind: Number = np.maximum(0.0, l_rate * (wait + lane.mean) + (of.ca2 - 1) / 2) / (1 - rho)
+    seen: Number = lane.first * wait / lane.mean
     if not np.all(of.alone):
         runs = queues.run_length(pool.n, pool.work.rate * lane.mean)
         shared = probability * (1 + (runs - 1) * (1 + lane.cs2) / 2) + l_rate * wait / (1 - rho)
@@ -207,8 +208,7 @@ def _settle(pool: _Pool) -> _Settled:
         lane = _lane(pool, room, step, of, pool.own.batch(rho_pc, pool.x))
         seen = _decoded(pool, lane, next_t)
         t, after, followers = (
-            np.where(going, new, old)
-            for new, old in ((seen.t, t), (seen.after, after), (seen.followers, followers))
+            np.where(going, new, old) for new, old in ((seen.t, t), (seen.after, after), (seen.followers, followers))
         )
         batch = np.where(going, batch / 2 + (pool.x * t + pool.rate * m * after) / 2, batch)
     return _Settled(rho, batch, _Decoded(t, after, followers))
@@ -225,7 +225,7 @@ def _shared_step_s(pool: _Pool, lane: _Lane, batching: Batch) -> Floats:
     return rows_of(np.maximum(0.0, first) / lane.pieces + last, len(pool.n))
 
 
-def _stall_s(pool: _Pool, lane: _Lane, batch: Floats, batching: Batch) -> Floats:
+def _stall_s(pool: _Pool, batch: Floats, batching: Batch) -> Floats:
     """One full step of pieces of several prompts, with the last, most expensive piece of the longest."""
     work, moments, times, log_n = pool.work, pool.work.computed.moments, pool.times, pool.work.log_n
     most = pool.own.most(batching, log_n)
@@ -244,7 +244,9 @@ def _floor(pool: _Pool) -> Floats:
     """TTFT° of every row and bucket: alone on an idle worker."""
     step = rows_of(pool.own.steps.seconds(0.0), len(pool.budget))
     alone = _strata(pool, pool.budget, step)
-    return column(pool.work.constants.a) + pool.work.requests.strata.per_bucket(alone.steps * step[:, None] + alone.own_s)
+    return column(pool.work.constants.a) + pool.work.requests.strata.per_bucket(
+        alone.steps * step[:, None] + alone.own_s
+    )
 
 
 def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
@@ -292,7 +294,7 @@ def _result(pool: _Pool, settled: _Settled, lane: _Lane, batching: Batch) -> Pat
         first_step=t,
         t=t,
         batch=batch,
-        stall=_stall_s(pool, lane, batch, batching) if own.d1 > 0 else np.full(rows, np.nan),
+        stall=_stall_s(pool, batch, batching) if own.d1 > 0 else np.full(rows, np.nan),
         execution_strata=execution,
         execution_buckets=strata.per_bucket(execution),
         movement_strata=np.zeros(1),
@@ -318,5 +320,6 @@ def _result(pool: _Pool, settled: _Settled, lane: _Lane, batching: Batch) -> Pat
             Load("kv_mixed", pool.rate * held / known.kv_memory[MIXED], 1.0, "kv_memory"),
         ),
         screening=screened(work, pool.of, lane.cs2, slots, rows)
-        | {"runs": m * after > limit * (m * after + own.seconds(t)), "lane": lane.rho > FULL_LANE},
+        | {"runs": m * after > limit * (m * after + own.seconds(t)), "lane": lane.rho > FULL_LANE}
+        | beyond_curves(pool.times, (work.computed.u / of_strata.steps).max(axis=-1), own.steps, lane.prompts, pool.x),
     )

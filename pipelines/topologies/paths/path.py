@@ -62,7 +62,7 @@ class PathWork:
 
     @property
     def log_n(self) -> float:
-        """ln N: a gap that is exceeded more rarely than once in N requests is not among those looked for."""
+        """Of N requests ln N: a gap that is exceeded more rarely than once in N requests is not among those looked for."""
         return float(np.log(max(2, self.requests.count)))
 
 
@@ -96,7 +96,7 @@ class PrefillWait:
 
     def of_strata(self) -> Floats:
         """Wait of each stratum, rows x strata or rows x 1."""
-        ordered = column(self.queue.mean_s + self.ordered_s)
+        ordered = np.asarray(column(self.queue.mean_s + self.ordered_s))
         return (ordered if self.order is None else ordered * self.order) + column(self.rest_s)
 
     def queue_of_strata(self) -> Floats:
@@ -138,10 +138,10 @@ class Generation:
 
 @dataclass(frozen=True)
 class PathResult:
-    """Waits, pace and loads of a path, all in seconds, one entry per row; ``execution``, ``movement`` per row (or one) and stratum or bucket.
+    """Waits, pace, loads of a path, all in seconds, one entry per row; ``execution``, ``movement`` per row (or one) and stratum or bucket.
 
     ``kept`` is the queue that keeps its distribution in goodput, rows x strata (or 1), with its probability; it is part of the waits.
-    ``after_wait`` is the decode wait of a request of two tokens or more, ``first_step`` the first decode step. ``spread`` is δ of the strata.
+    ``after_wait`` is the decode wait of a request of two tokens or more, ``first_step`` the first decode step, ``spread`` δ of the strata.
     ``floor_ttft`` is per row (or one) and bucket. ``screening`` says by name of a regime which rows are in it.
     """
 
@@ -311,6 +311,18 @@ def screened(work: PathWork, of: Dispatch, cs2: Number, slots: Load, rows: int) 
         "long_prompts": rowed(np.greater(of.sharing, 1) & np.greater(cs2, SPREAD_PROMPTS)),
         "slots": rowed(slots.utilization > FULL_SLOTS),
     }
+
+
+def beyond_curves(
+    times: PrefillTimes, tokens: Number, steps: DecodeSteps, rho_prefill: Number, x: Number
+) -> dict[str, Bools]:
+    """Whether a measured curve was left: by pieces of so many ``tokens``, or by the sequences of a step."""
+    left = np.zeros(np.shape(x), dtype=bool)
+    if times.curve is not None:
+        left = left | (tokens > times.curve.sizes[-1])
+    if steps.curve is not None:
+        left = left | (1 + x * steps.pace_s(rho_prefill, x) > steps.curve.sizes[-1])
+    return {"curve": left}
 
 
 def rows_of(values: Number, rows: int) -> Floats:

@@ -21,6 +21,7 @@ from pipelines.topologies.paths.path import (
     PrefillWait,
     Sizes,
     WholePrompts,
+    beyond_curves,
     decoding,
     order_of,
     rows_of,
@@ -34,7 +35,8 @@ def link_queues(sharing: str, sizes: Sizes) -> Number:
     """Queues for links (n_q) by ``network.link_sharing``."""
     assert sizes.prefill is not None
     assert sizes.decode is not None
-    return {"shared": 1.0, "per_prefill_worker": sizes.prefill, "per_decode_worker": sizes.decode}[sharing]
+    queues: dict[str, Number] = {"shared": 1.0, "per_prefill_worker": sizes.prefill, "per_decode_worker": sizes.decode}
+    return queues[sharing]
 
 
 @dataclass(frozen=True)
@@ -147,9 +149,7 @@ def _stall(over: Handover, prompts: WholePrompts, first_token: str) -> Floats:
     moved, longest = over.moved, over.moved.longest
     hidden = np.minimum(moved.overlap * longest.payload_s, prompts.longest)
     busy, channels = moved.link_s, float(moved.channels)
-    run = run_of_prompts_s(
-        busy, busy**2 * (1 + moved.link_scv), longest.busy_s, over.link_rate, channels, 0.0, log_n
-    )
+    run = run_of_prompts_s(busy, busy**2 * (1 + moved.link_scv), longest.busy_s, over.link_rate, channels, 0.0, log_n)
     run = np.where(np.greater(longest.busy_s, 0), run, 0.0) + (longest.busy_s if channels > 1 else 0.0)
     return rows_of(run + longest.seconds - hidden + over.slot_wait + 2 * step, rows)
 
@@ -234,7 +234,9 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
         floor_ttft=np.atleast_1d(floor),
         floor_tpot=alone,
         loads=(
-            Load("prefill", rows_of(work.rate * prompts.mean / n_p, rows), known.prefill_ceiling[PREFILL], "utilization"),
+            Load(
+                "prefill", rows_of(work.rate * prompts.mean / n_p, rows), known.prefill_ceiling[PREFILL], "utilization"
+            ),
             Load("decode", work.rate * over.own.d1 / over.decode_workers * over.own.steps.c, ceiling, "utilization"),
             Load("link", over.link_load, known.link_ceiling, "link_saturated"),
             slots,
@@ -242,7 +244,14 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
             Load("kv_decode", over.held_bytes / known.kv_memory[DECODE], 1.0, "kv_memory"),
             Load("staging", over.in_flight / (over.own.cap - over.batch), 1.0, "staging"),
         ),
-        screening=screened(work, of, prompts.cs2, slots, rows),
+        screening=screened(work, of, prompts.cs2, slots, rows)
+        | beyond_curves(
+            known.prefill[PREFILL],
+            work.computed.moments["u_max"],
+            over.own.steps,
+            0.0,
+            rows_of(work.rate * over.own.d1 / over.decode_workers, rows),
+        ),
     )
 
 

@@ -17,6 +17,7 @@ from pipelines.topologies.paths.path import (
     PrefillWait,
     Sizes,
     WholePrompts,
+    beyond_curves,
     decoding,
     order_of,
     rows_of,
@@ -52,7 +53,7 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
     own, m, l_rate = decoding(work, MIXED, prefill_emits=True), work.requests.moments["m"], work.rate / n
     rho_p, x = l_rate * prompts.mean, l_rate * own.d1
     batching = own.batch(rho_p, x)
-    offered = work.rate * of.sharing / n * (prompts.mean + own.d1 * own.steps.seconds(1.0))
+    offered: Number = work.rate * of.sharing / n * (prompts.mean + own.d1 * own.steps.seconds(1.0))
     offered = offered if np.ndim(work.rate) or np.ndim(prompts.mean) or not np.all(of.sharing == n) else _one(offered)
     free = queues.first_free(of.sharing, offered, (1 - rho_p) * (1 - batching.some))
     phi = free.interruption
@@ -117,7 +118,8 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
             Load("kv_mixed", l_rate * held / known.kv_memory[MIXED], 1.0, "kv_memory"),
         ),
         screening=screened(work, of, prompts.cs2, slots, rows)
-        | {"runs": m * after > limit * (m * after + own.seconds(t))},
+        | {"runs": m * after > limit * (m * after + own.seconds(t))}
+        | beyond_curves(known.prefill[MIXED], work.computed.moments["u_max"], own.steps, rho_p, rows_of(x, rows)),
     )
 
 
@@ -136,5 +138,3 @@ def _others(chord: Number, rho_prefill: Number, batch: Floats, success: Number, 
     """Variance of a step's length, by the number of sequences in it, in s² per step²."""
     others: Floats = (chord / (1 - rho_prefill)) ** 2 * batch / ((1 - success) * sharing)
     return others
-
-
