@@ -127,6 +127,10 @@ _ROWS: dict[str, _Row] = {
     "ttft": _Row("objectives.ttft", "s", 0.2),
     "tpot": _Row("objectives.tpot", "s", 0.02),
     "e2e": _Row("objectives.e2e", "s", None),
+    "ttft_1000": _Row("objectives.buckets.1000.ttft", "s", None),
+    "tpot_1000": _Row("objectives.buckets.1000.tpot", "s", None),
+    "e2e_1000": _Row("objectives.buckets.1000.e2e", "s", None),
+    "ttft_4000": _Row("objectives.buckets.4000.ttft", "s", None),
     "stall": _Row("objectives.stall", "s", 0.5),
     "ttft_growth": _Row("objectives.ttft_growth", "s", 0.1),
     "reserve": _Row("objectives.transfer_reserve", "ratio", None),
@@ -197,9 +201,7 @@ def workload_of(requests: pl.DataFrame, edges: Sequence[int] = (), inputs: Input
 
 
 @lru_cache(maxsize=64)
-def _workload(
-    rows: tuple[tuple[int, ...], ...], edges: tuple[int, ...], kind: str, rate_rps: float | None
-) -> Workload:
+def _workload(rows: tuple[tuple[int, ...], ...], edges: tuple[int, ...], kind: str, rate_rps: float | None) -> Workload:
     requests = pl.DataFrame(rows, schema=requests_of().schema, orient="row")
     return Workload(
         bucket_frame(requests, edges, kind=kind, rate_rps=rate_rps),

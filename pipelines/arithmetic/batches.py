@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.arithmetic.numbers import Floats, Number, where
+from pipelines.arithmetic.numbers import Bools, Floats, Number, where
 from pipelines.arithmetic.steps import DecodeSteps
 
 NO_SLOPE = 1e-9
@@ -18,7 +18,7 @@ _HALVINGS = 200
 class Batch:
     """Sequences on one worker: negative binomial with ``shape`` r0 and ``success`` κ0, or Poisson with ``mean`` where steps do not grow."""
 
-    grows: Number
+    grows: Bools | bool
     shape: Number
     success: Number
     mean: Number
@@ -46,7 +46,8 @@ class Batch:
         if not np.any(self.grows):
             return poisson
         usual = np.where(self.grows, r * q / (1 - q), 1.0)
-        return np.where(self.grows & (usual > 0), _beyond(usual, log_n, grown), np.where(self.grows, 0.0, poisson))
+        grows = np.asarray(self.grows, dtype=bool)
+        return np.where(grows & (usual > 0), _beyond(usual, log_n, grown), np.where(grows, 0.0, poisson))
 
 
 def batch_of(steps: DecodeSteps, rho_prefill: Number, x: Number) -> Batch:
@@ -54,7 +55,9 @@ def batch_of(steps: DecodeSteps, rho_prefill: Number, x: Number) -> Batch:
     slope, alone = np.asarray(steps.chord(rho_prefill, x)), steps.seconds(1.0)
     grows = slope > NO_SLOPE * alone
     used = np.where(grows, slope, alone)
-    return Batch(grows, alone / used, np.where(grows, x * slope / (1 - rho_prefill), 0.0), x * alone / (1 - rho_prefill))
+    return Batch(
+        grows, alone / used, np.where(grows, x * slope / (1 - rho_prefill), 0.0), x * alone / (1 - rho_prefill)
+    )
 
 
 def poisson_most(mean: Number, log_n: Number) -> Floats:
@@ -74,7 +77,7 @@ def poisson_most(mean: Number, log_n: Number) -> Floats:
 
 
 def bennett_excess(size: Number, log_n: Number) -> Floats:
-    """w ≥ 0 with ``size``·((1 + w)·ln(1 + w) - w) = ln N."""
+    """The w ≥ 0 with ``size``·((1 + w)·ln(1 + w) - w) = ln N."""
     known = np.asarray(size, dtype=np.float64)
     usual = np.where(known > 0, known, 1.0)
 

@@ -19,7 +19,7 @@ def column(value: Number) -> Number:
     return value[:, None] if isinstance(value, np.ndarray) and value.ndim else value
 
 
-def where(condition: Any, then: Any, otherwise: Any) -> Any:
+def where(condition: Any, then: Any, otherwise: Any) -> Number:
     """``np.where`` whose branches may be numbers; one number where nothing is an array.
 
     >>> where(True, 1.0, 2.0)

@@ -148,7 +148,6 @@ def run_length(servers: Number, offered: Number) -> Number:
     >>> round(float(run_length(1, 0.5)), 9), round(float(run_length(2, 1.0)), 9)  # (2 + ρ)/(2·(1 - ρ²)) for two
     (2.0, 1.666666667)
     """
-
     of = _InOrder(servers, offered)
     alpha, beta, rate = np.zeros_like(of.loads), np.zeros_like(of.loads), np.empty_like(of.loads)
     for number, begin in enumerate(of.begins, start=1):

@@ -30,9 +30,7 @@ def run_of_prompts_s(
     return least + step_s
 
 
-def long_step_s(
-    steps: DecodeSteps, batch: Number, most: Number, longest_context_s: Number, log_n: Number
-) -> Floats:
+def long_step_s(steps: DecodeSteps, batch: Number, most: Number, longest_context_s: Number, log_n: Number) -> Floats:
     """θ_N: a decode step of ``most`` sequences, or of longer ones than the mean. ``longest_context_s`` is c_max, seconds of the longest.
 
     >>> steps = DecodeSteps(0.01, 0.001)

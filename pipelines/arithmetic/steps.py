@@ -44,7 +44,9 @@ class DecodeSteps:
         >>> round(DecodeSteps(0.0118, 0.0002).pace_s(0.25, 1250.0), 12)  # ρ_d = 0.25
         0.024
         >>> steps = DecodeSteps(0.0, 0.0, curve=Curve(((1.0, 0.010), (11.0, 0.010), (31.0, 0.020))))
-        >>> [round(float(t), 9) for t in (steps.pace_s(0.0, 500.0), steps.pace_s(0.0, 1250.0))]  # beside 5 and 16.67 others
+        >>> [
+        ...     round(float(t), 9) for t in (steps.pace_s(0.0, 500.0), steps.pace_s(0.0, 1250.0))
+        ... ]  # beside 5 and 16.67 others
         [0.01, 0.013333333]
         """
         if self.curve is None:

@@ -62,9 +62,8 @@ class TransferModel:
         affine = self.affine
         if affine is not None:
             affine = Affine(column(affine.overhead_s), column(affine.seconds_per_descriptor), column(affine.bandwidth))
-        named = {
-            name: column(getattr(self, name)) for name in ("handover_s", "competing", "relayout", "regions", "layout")
-        }
+        names = ("handover_s", "competing", "relayout", "regions", "layout")
+        named: dict[str, Any] = {name: column(getattr(self, name)) for name in names}
         return replace(self, affine=affine, **named)
 
     def of_mean(self, tokens: Number) -> Moved:
@@ -83,13 +82,15 @@ class TransferModel:
     def size_bytes(self, tokens: Number) -> Number:
         """K of ``tokens`` tokens that fill their blocks: growing layers take all of them, the others what their window holds."""
         held: Any = sum(window.bytes_per_token * np.minimum(tokens, window.tokens) for window in self.cache.windows)
-        return self.relayout * self.layout * (self.cache.growth * tokens + held + self.cache.state)
+        size: Number = self.relayout * self.layout * (self.cache.growth * tokens + held + self.cache.state)
+        return size
 
     def descriptors(self, tokens: Number) -> Number:
         """X of ``tokens`` tokens that fill their blocks: regions x blocks of each layer, and one per state."""
         held: Any = sum(window.layers * np.minimum(tokens, window.tokens) for window in self.cache.windows)
         blocks = (self.cache.growing_layers * tokens + held) / self.cache.block_tokens
-        return self.regions * blocks + self.cache.state_layers
+        descriptors: Number = self.regions * blocks + self.cache.state_layers
+        return descriptors
 
     def of_bytes(self, size: Number, descriptors: Number) -> tuple[Number, Number]:
         """T and Y in seconds of a transfer of ``size`` bytes in so many descriptors."""
@@ -130,9 +131,9 @@ class TransferModel:
         if affine is not None:
             more: Any = sum(grows * window.layers for grows, window in growing)
             descriptors = self.regions * (self.cache.growing_layers + more) / self.cache.block_tokens
-            slope = affine.seconds_per_descriptor * descriptors + per_token / affine.bandwidth
+            slope: Number = affine.seconds_per_descriptor * descriptors + per_token / affine.bandwidth
             if curve is None:
                 return slope
         assert curve is not None
-        measured = curve.slope(size) * per_token / (1 - self.competing)
+        measured: Number = curve.slope(size) * per_token / (1 - self.competing)
         return measured if affine is None else where(curve.covers(size), measured, slope)

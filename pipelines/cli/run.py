@@ -105,10 +105,20 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
     from pipelines.frames.inputs import InputTable
     from pipelines.gates.rules import applicable
     from pipelines.receipts.doubts import input_doubts
-    from pipelines.topologies.question import Workload
     from pipelines.receipts.headlines import headlines, outcome
+    from pipelines.topologies.question import Workload
 
-    names = ("cohort", "frozen_cohort", "buckets", "strata", "outputs", "gates", "scenario_matrix", "verdicts", "decision")
+    names = (
+        "cohort",
+        "frozen_cohort",
+        "buckets",
+        "strata",
+        "outputs",
+        "gates",
+        "scenario_matrix",
+        "verdicts",
+        "decision",
+    )
     frames = {key: run.asset_value(key) for key in names}
     frozen = frames["frozen_cohort"].row(0, named=True)
     shown = headlines(frames["scenario_matrix"], frames["decision"])
@@ -127,7 +137,8 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
         requests=_requests(frozen, frames["buckets"]["rate_rps"][0]),
         rows_read=frozen["rows_read"],
         dropped=json.loads(frozen["dropped"]),
-        warnings=json.loads(frozen["warnings"]) + input_doubts(inputs, Workload(frames["buckets"], frames["strata"], frames["outputs"])),
+        warnings=json.loads(frozen["warnings"])
+        + input_doubts(inputs, Workload(frames["buckets"], frames["strata"], frames["outputs"])),
     )
 
 

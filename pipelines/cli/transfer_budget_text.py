@@ -136,7 +136,7 @@ def _prompt(receipt: Json, row: Json) -> str:
     windows = tuple(BoundedLayers(one["window_tokens"], 0, one["bytes_per_token"]) for one in kept["windows"])
     cache = CacheModel(kept["growth_bytes_per_token"], 0, windows, kept["state_bytes_per_sequence"], 0, block)
     model = TransferModel(cache, None, None, relayout=1.0 if relayout is None else relayout)
-    return f"{tokens:,} tokens{_beyond(receipt, model.size_bytes(in_blocks(tokens, block)))}"
+    return f"{tokens:,} tokens{_beyond(receipt, float(model.size_bytes(in_blocks(tokens, block))))}"
 
 
 def _beyond(receipt: Json, size: float) -> str:

@@ -53,7 +53,7 @@ class InputTable:
         assert isinstance(value, float)
         return value
 
-    def factor(self, path: str) -> float | NDArray[np.float64]:
+    def factor(self, path: str) -> float | NDArray[np.float64]:  # noqa: ARG002
         """What ``path`` is multiplied by: 1 here, see :mod:`pipelines.frames.varied`."""
         return 1.0
 

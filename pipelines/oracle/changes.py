@@ -242,10 +242,10 @@ def _check_one_worker_less(ledger: Ledger, bench: Bench, of: Speaking) -> None:
     where, names = f"{of.where}.one_worker_less", [pool for pool, *_ in expected]
     if not ledger.listed(CHECK, where, [row["pool"] for row in rows], names, "each pool in turn"):
         return
-    for row, (pool, left, standing) in zip(rows, expected, strict=True):
+    for row, (pool, workers, standing) in zip(rows, expected, strict=True):
         place = f"{where}[{pool}]"
-        ledger.same(CHECK, f"{place}.workers", row["workers"], left, "one worker less")
-        grown = (left + 1) / left if left else None
+        ledger.same(CHECK, f"{place}.workers", row["workers"], workers, "workers before one is lost")
+        grown = workers / (workers - 1) if workers > 1 else None
         ledger.figure(CHECK, f"{place}.load_factor", row["load_factor"], grown, "n/(n - 1)")
         ledger.same(CHECK, f"{place}.passes", row["passes"], standing.passes, SECTION)
         _check_margin(ledger, bench, f"{place}.margin", row["margin"], standing.margin)

@@ -164,10 +164,10 @@ class Bench:
         return numbers[f"{metric}_s" if f"{metric}_s" in numbers else metric], None
 
     def one_less(self, knobs: Knobs) -> Sequence[tuple[str, int, Standing]]:
-        """Return pool, workers left and standing of the scenario with one worker less in each of its pools in turn."""
+        """Return pool, its workers, and the standing of the scenario with one less in it, for each of its pools in turn."""
         nothing = Standing(False, None, ())
         return [
-            (pool, size - 1, self.standing(resized(knobs, pool, size - 1)) if size > 1 else nothing)
+            (pool, size, self.standing(resized(knobs, pool, size - 1)) if size > 1 else nothing)
             for pool, size in knobs.pools.items()
         ]
 

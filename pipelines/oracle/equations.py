@@ -68,6 +68,14 @@ class Prefill:
             of.prefill_overhead_s * whole.p1 + whole.pu / of.prefill_tokens_per_s + of.prefill_s_per_token2 * whole.pz
         )
 
+    def token_spacing_s(self, s: Stratum) -> float:
+        """`h_s` (s): seconds per uncached token of a stratum, `1/r_p` or `P'`."""
+        return 1 / self.of.prefill_tokens_per_s if self.of.prefill_curve is None else self._slope(s)
+
+    def spreads_s(self) -> tuple[float, ...]:
+        """`√Var_s(u)·h_s` (s): how far execution varies within each stratum."""
+        return tuple(math.sqrt(s.uncached_variance) * self.token_spacing_s(s) for s in self.requests.strata)
+
     def _slope(self, s: Stratum) -> float:
         """`P'`: seconds per token of the piece of the curve that begins at or holds `u_s`."""
         return self.of.prefill_curve.slope(s.u1) if self.of.prefill_curve is not None else 0.0
@@ -76,6 +84,12 @@ class Prefill:
 def prefill_of(of: Parameters, requests: Requests) -> Prefill:
     """Time the strata's prompts."""
     return Prefill(of, requests, tuple(prompt_s(of, s.u1, s.z1, s.u2) for s in requests.strata))
+
+
+def leaves_curves(of: Parameters, tokens: float, sequences: float) -> bool:
+    """Whether a prompt or piece of so many tokens, or a step of so many sequences, lies beyond what was measured."""
+    pairs = ((of.prefill_curve, tokens), (of.decode_curve, sequences))
+    return any(curve is not None and size > curve.points[-1][0] for curve, size in pairs)
 
 
 def squared_variation(mean: float, second_moment: float) -> float:

@@ -53,6 +53,11 @@ def poisson_most(mean: float, log_n: float, most: float) -> float:
     return _solve(high, mean, excess)
 
 
+def most_arrivals(mean: float, log_n: float) -> float:
+    """`P_N(μ)`: a Poisson number that is exceeded once in `N` at most."""
+    return poisson_most(mean, log_n, math.inf)
+
+
 def _negative_binomial_most(crowd: Crowd, log_n: float, most: float) -> float:
     """`k ≥ b₀` with `k·ln(k/(κ0·(k + r0))) + r0·ln(r0/((1 - κ0)·(k + r0))) = ln N`, up to `most`; with `k = b₀ + δ`."""
     load, shape = crowd.load, crowd.shape

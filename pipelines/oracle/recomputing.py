@@ -191,13 +191,16 @@ def _check_latency(
     if figures is None:
         for name in _LATENCY_MEMBERS:
             ledger.same("figures", f"{where}.{name}", found[name], None, "a refused scenario has no latency figure")
-        ledger.same("lanes", f"{where}.lanes", found["lanes"], [], "a refused scenario has no lanes")
+        for name, check in (("lanes", "lanes"), ("screening", "figures")):
+            ledger.same(check, f"{where}.{name}", found[name], [], f"a refused scenario has no {name}")
         return
     for name, value in scalars(evaluator, figures, *at).items():
         ledger.figure("figures", f"{where}.{name}", found[name], value, _WHY.get(name, SECTION.format(7)))
     ledger.same(
         "figures", f"{where}.dominant_queue", found["dominant_queue"], figures.dominant_queue, SECTION.format(7)
     )
+    names = figures.screening(evaluator.setting.objectives)
+    ledger.listed("figures", f"{where}.screening", found["screening"], names, SECTION.format("7, Screening"))
     _check_buckets(ledger, where, found, evaluator)
     labels = [lanes["bucket"] for lanes in found["lanes"]]
     buckets = [k.bucket for k in evaluator.traffic.buckets]

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar
 
 from .equations import Decode
+from .goodput import FirstTokens, Generation, mean_met, slack_s
 from .names import LANES
 from .objectives import Objectives
+from .pacing import Crowd
 from .parameters import Parameters
 from .queues import Wait
+from .screening import Regime, screening
 from .traffic import Moments, Requests
 from .transfers import Movement
 
@@ -140,11 +144,12 @@ class Transit:
     workers_decode: float
     link: Wait
     movement: Movement
-    decode_wait_s: float
+    rest_s: float
+    slot_s: float
+    """`A(0, x)·t/2`, the rest of a step, and `W_slot`, the wait for a slot."""
     pace_s: float
-    step_s: float
-    """`t`, the time per output token, and `τ`, the length of a step."""
     batch: float
+    crowd: Crowd
     decode: Decode
 
     @property
@@ -152,21 +157,44 @@ class Transit:
         """`W_l` (s): the wait for a link."""
         return self.link.mean_s
 
+    @property
+    def decode_wait_s(self) -> float:
+        """`decode_wait` (s)."""
+        return self.rest_s + self.slot_s
+
 
 @dataclass(frozen=True)
 class PathFigures:
-    """The latency figures of one path that is not refused."""
+    """The latency figures of one path that is not refused; what few ask for is computed when it is asked for."""
 
     requests: Requests
     timelines: tuple[Timeline, ...]
-    stratum_ttft_s: tuple[float, ...]
-    queue: Wait
-    """The queue that keeps its distribution in goodput."""
     waits_s: dict[str, float]
     """The mean waits that compete for the dominant queue, in order."""
     decode_batch: float
-    stall_s: float | None
+    firsts: Callable[[], FirstTokens]
+    generation: Callable[[], Generation]
+    stall: Callable[[], float | None]
+    regime: Callable[[], Regime]
     transit: Transit | None = None
+
+    @cached_property
+    def stall_s(self) -> float | None:
+        """The gap between tokens (s) that is exceeded about once; None where there is none."""
+        return self.stall()
+
+    def met(self, objectives: Objectives) -> dict[str, float]:
+        """`met_k = (Σ v_s·met_s)·(Σ N_v/N_k·met_v)` of every bucket: its share of the whole cohort that meets all."""
+        firsts, generation, requests = self.firsts(), self.generation(), self.requests
+        found: dict[str, float] = {}
+        for place, line in enumerate(self.timelines):
+            most = slack_s(objectives, line.bucket, line.after_first_s)
+            first = requests.mean_of(line.bucket, lambda at, most=most: firsts.met(at, most))
+            tpot = objectives.of("tpot", line.bucket)
+            own = [v for v in requests.outputs if v.bucket == line.bucket]
+            pace = 1.0 if tpot is None else mean_met((v.requests, generation.met(place, v.o1, tpot)) for v in own)
+            found[line.bucket] = requests.buckets[place].requests / requests.cohort * first * pace
+        return found
 
 
 @dataclass(frozen=True)
@@ -215,6 +243,10 @@ class Figures:
         """The largest `transfer_wait + kv_movement` over the buckets of a separated path (s); None where nothing moves."""
         return max(line.transfer_s for line in self.paths[-1].timelines) if self.transit else None
 
+    def screening(self, objectives: Objectives) -> list[str]:
+        """The regimes of any path, in order."""
+        return screening([path.regime() for path in self.paths], objectives)
+
     @property
     def dominant_queue(self) -> str:
         """The queue with the largest mean wait, of two paths the larger of each; the first of equals."""
@@ -242,30 +274,8 @@ class Evaluation:
 
 
 def met_by_bucket(objectives: Objectives, figures: Figures) -> dict[str, float]:
-    """`met_k = Σ v_s·met_s`: the share of the whole cohort that is of this bucket and meets its objectives (section 7).
-
-    `met_s` is the probability that the largest queue's wait is at most the stratum's slack; 0 if the bucket is too slow.
-    """
-    return {bucket: met for path in figures.paths for bucket, met in _met_on_path(objectives, path).items()}
-
-
-def _met_on_path(objectives: Objectives, path: PathFigures) -> dict[str, float]:
-    slacks = {line.bucket: _slack_s(objectives, line) for line in path.timelines}
-    met: dict[str, list[float]] = {line.bucket: [] for line in path.timelines}
-    for s, ttft_s in zip(path.requests.strata, path.stratum_ttft_s, strict=True):
-        most = slacks[s.bucket]
-        if most is not None:
-            met[s.bucket].append(s.requests * path.queue.at_most(most - (ttft_s - path.queue.mean_s)))
-    return {bucket: math.fsum(parts) / path.requests.cohort for bucket, parts in met.items()}
-
-
-def _slack_s(objectives: Objectives, line: Timeline) -> float | None:
-    """Return what a bucket's TTFT may be (s) for it to meet `ttft_k` and `e2e_k`; None where it is slower than `tpot_k`."""
-    ttft, tpot, e2e = (objectives.of(name, line.bucket) for name in ("ttft", "tpot", "e2e"))
-    if tpot is not None and line.tpot_s is not None and line.tpot_s > tpot:
-        return None
-    most = math.inf if ttft is None else ttft
-    return most if e2e is None else min(most, e2e - line.after_first_s)
+    """`met_k` of every bucket: the share of the whole cohort that is of it and meets its objectives (section 7)."""
+    return {bucket: met for path in figures.paths for bucket, met in path.met(objectives).items()}
 
 
 def goodput(objectives: Objectives, figures: Figures) -> float:

@@ -77,6 +77,15 @@ _STRATUM = record(
     }
 )
 
+_OUTPUTS = record(
+    {
+        "bucket": text(),
+        "stratum": count(0),
+        "requests": count(1),
+        "output_tokens_mean": number(1),
+    }
+)
+
 _WINDOW = record(
     {
         "bucket": text(),
@@ -118,6 +127,7 @@ _WORKLOAD = record(
         "warnings": listing(text()),
         "buckets": listing(_BUCKET, key="bucket", least=2),
         "strata": listing(_STRATUM, least=1),
+        "outputs": listing(_OUTPUTS, least=1),
         "windows": listing(_WINDOW),
     }
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from .findings import WORKLOAD_DIGITS, round_significant
 from .parameters import ARRIVAL_SCV, CONCURRENCY, HIT_RATIO, RATE, Inputs
 
 _MEANS = ("p1", "p2", "u1", "u2", "z1", "z2", "uz", "pu", "pz", "o1", "o2", "po", "multi_token_share")
-_MAXIMA = ("p_max", "u_max", "z_max")
+_MAXIMA = ("p_max", "u_max", "z_max", "o_max")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Moments:
     o1: float
     o2: float
     po: float
+    o_max: float
     multi_token_share: float
     bucket: str
 
@@ -65,6 +66,15 @@ class Stratum:
 
 
 @dataclass(frozen=True)
+class OutputStratum:
+    """Requests of one bucket with about the same output tokens: `N_v` of them, `o_v` = E[o]."""
+
+    bucket: str
+    requests: int
+    o1: float
+
+
+@dataclass(frozen=True)
 class Requests:
     """The requests of a path, out of a cohort of so many."""
 
@@ -72,6 +82,7 @@ class Requests:
     buckets: tuple[Moments, ...]
     strata: tuple[Stratum, ...]
     cohort: int
+    outputs: tuple[OutputStratum, ...] = ()
     _parts: dict[int, tuple[Requests, Requests]] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -92,6 +103,11 @@ class Requests:
         own = self._own[bucket]
         return math.fsum(count * values[place] for place, count in own) / sum(count for _, count in own)
 
+    def mean_of(self, bucket: str, value: Callable[[int], float]) -> float:
+        """Mean over the strata of a bucket of what is asked for at their places."""
+        own = self._own[bucket]
+        return math.fsum(count * value(place) for place, count in own) / sum(count for _, count in own)
+
     def split(self, threshold: int) -> tuple[Requests, Requests]:
         """Return the requests below a bucket edge, and those from it on."""
         if threshold not in self._parts:
@@ -107,7 +123,9 @@ class Requests:
         means = {name: math.fsum(k.requests * getattr(k, name) for k in buckets) / count for name in _MEANS}
         maxima = {name: max(getattr(k, name) for k in buckets) for name in _MAXIMA}
         strata = tuple(replace(s, share=s.requests / count) for s in self.strata if s.bucket in labels)
-        return Requests(Moments(requests=count, bucket="all", **means, **maxima), buckets, strata, self.cohort)
+        outputs = tuple(v for v in self.outputs if v.bucket in labels)
+        whole = Moments(requests=count, bucket="all", **means, **maxima)
+        return Requests(whole, buckets, strata, self.cohort, outputs)
 
 
 @dataclass(frozen=True)
@@ -179,6 +197,10 @@ class Cohort:
                 tuple(with_hits(moments_of(row), hit_ratio) for row in buckets),
                 tuple(_stratum(row, whole["requests"], hit_ratio) for row in self.workload["strata"]),
                 whole["requests"],
+                tuple(
+                    OutputStratum(row["bucket"], row["requests"], row["output_tokens_mean"])
+                    for row in self.workload["outputs"]
+                ),
             )
         return self._requests[hit_ratio]
 
@@ -249,6 +271,7 @@ def moments_of(row: Mapping[str, Any]) -> Moments:
         o1=row["output_tokens_mean"],
         o2=row["output_tokens_m2"],
         po=row["prompt_output_mean"],
+        o_max=row["output_tokens_max"],
         multi_token_share=row["multi_token_share"],
         bucket=row["bucket"],
     )

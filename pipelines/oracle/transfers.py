@@ -30,6 +30,8 @@ class Movement:
     link_s: float
     link_m2_s2: float
     prompt_token_s: float
+    spreads_s: tuple[float, ...] = ()
+    """`√Var_s(v)·T'` (s): how far the transfer varies within each stratum."""
 
     @property
     def link_scv(self) -> float:
@@ -127,6 +129,7 @@ def movement_of(of: Parameters, requests: Requests) -> Movement:
         prompt_token_s=math.fsum(
             s.share * (s.p1 * x.seconds + per_token * _covariance(of, s)) for s, x, per_token in each
         ),
+        spreads_s=tuple(math.sqrt(_variance(of, s)) * per_token for s, _, per_token in each),
     )
 
 

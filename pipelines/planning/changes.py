@@ -1,4 +1,4 @@
-"""What would change the decision: sensitivity, break-even, headroom and one worker less of the speaking scenarios (docs/arithmetic.md, section 9)."""
+"""What would change the decision: sensitivity, break-even, headroom, one worker less, of speaking scenarios (docs/arithmetic.md, 9)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -127,9 +127,15 @@ def sensitivities(of: Speaking) -> list[Sensitivity]:
     found = of.at(paths, np.where(possible, factors, 1.0))
     margins = [_number(value) if can else None for value, can in zip(found.margin, possible, strict=True)]
     passes = [bool(value) if can else None for value, can in zip(found.passes, possible, strict=True)]
+    down, up = slice(None, None, 2), slice(1, None, 2)
     return [
-        Sensitivity(variable.path, *margins[2 * place : 2 * place + 2], *passes[2 * place : 2 * place + 2])
-        for place, variable in enumerate(of.variables)
+        Sensitivity(variable.path, *both, *whether)
+        for variable, both, whether in zip(
+            of.variables,
+            zip(margins[down], margins[up], strict=True),
+            zip(passes[down], passes[up], strict=True),
+            strict=True,
+        )
     ]
 
 

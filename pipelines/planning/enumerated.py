@@ -1,4 +1,4 @@
-"""The search that looks at every scenario: for closed loops, where none shares a path with another, and what the other search must equal."""
+"""The search that looks at every scenario: for closed loops, where none shares a path with another; the other search must equal it."""
 
 import polars as pl
 

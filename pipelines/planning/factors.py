@@ -33,7 +33,7 @@ def is_measured(path: str) -> bool:
 
 @dataclass(frozen=True)
 class Variable:
-    """An input that is changed: its path, its nominal value in SI units, and what it may be multiplied by: more than ``low``, less than ``high``."""
+    """An input that is changed: path, nominal value in SI units, and that it is multiplied by more than ``low``, less than ``high``."""
 
     path: str
     value: float

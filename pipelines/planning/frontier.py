@@ -1,4 +1,4 @@
-"""Which latency budgets could be promised with how much to operate, and the baselines of separated scenarios (docs/arithmetic.md, section 10)."""
+"""Which budgets could be promised with how much to operate, and the baselines of separated scenarios (docs/arithmetic.md, section 10)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

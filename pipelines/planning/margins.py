@@ -1,6 +1,6 @@
 """Gates on evaluated rows, as arrays: what of each row passes, fails or is refused, and by how much."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,8 +136,9 @@ def metric_figure(metric: str, inputs: InputTable, rows: Rows, figures: Figures)
         largest = np.where(np.isnan(seconds), -np.inf, seconds).max(axis=1)
         return np.where(np.isinf(largest), np.nan, largest)
     if metric == "transfer_envelope_share":
-        return figures.transfer / np.asarray(inputs.number("objectives.ttft_growth"))
-    known = {
+        share: Floats = figures.transfer / np.asarray(inputs.number("objectives.ttft_growth"))
+        return share
+    known: dict[str, Callable[[], Floats]] = {
         "stall": lambda: figures.stall,
         "goodput": lambda: figures.goodput,
         "transfer_worst": lambda: figures.transfer,

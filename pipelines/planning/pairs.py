@@ -1,4 +1,4 @@
-"""The best of all pairs of two paths, without looking at all of them: levels of GPUs are bounded by what is best of each (docs/arithmetic.md, section 10)."""
+"""The best of all pairs of two paths, not looking at all: levels of GPUs are bounded by what is best of each (docs/arithmetic.md, 10)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from pipelines.frames.changes import SearchSpace
@@ -166,7 +165,7 @@ def _around(asked: Asked, found: pl.DataFrame) -> pl.DataFrame:
     """What was found, with the neighbours of the speaking scenarios, their baselines, and the scenarios of one worker per pool."""
     each, rows = gpus_per_worker(asked.inputs), found.drop("speaks").to_dicts()
     pools = [f"workers_{pool}" for pool in each]
-    near = [row for row in found.filter("speaks").drop("speaks").iter_rows(named=True)]
+    near = found.filter("speaks").drop("speaks").to_dicts()
     near += [
         row | {pool: row[pool] + step}
         for row in near

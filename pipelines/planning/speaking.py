@@ -54,7 +54,7 @@ class Decided:
     trace_provenance: str
 
     def would_precede(self, scenario: str, chosen: str) -> bool:
-        """Whether ``scenario``, if it just passed, would be preferred over ``chosen``: by the keys before margin, which it would not have."""
+        """Whether ``scenario``, if it just passed, would be preferred over ``chosen``: by the keys before margin, as it would have none."""
         both = self.matrix.filter(pl.col("bound") == "nominal")
         own, other = (both.filter(pl.col("scenario") == name).row(0, named=True) for name in (scenario, chosen))
         for key in preferred_keys(self.preference):

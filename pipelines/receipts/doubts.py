@@ -67,9 +67,7 @@ def _curve(inputs: InputTable, workload: Workload) -> Iterator[str]:
         yield f"{CURVE_INPUT} has no upper times: its conservative bound is its nominal one"
     then = "overhead and bandwidth hold there" if inputs.has(BANDWIDTH_INPUT) else "its ends are continued there"
     for bound in BOUNDS:
-        moved = (
-            Question(inputs, workload, bound).work(TOPOLOGIES["disaggregated"].paths[0], None).moved
-        )
+        moved = Question(inputs, workload, bound).work(TOPOLOGIES["disaggregated"].paths[0], None).moved
         if moved is not None:
             yield from _outside(moved, bound, then)
 

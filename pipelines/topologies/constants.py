@@ -28,7 +28,7 @@ _TIMED = ("tokens_per_second", "overhead", "step_overhead")
 
 @dataclass(frozen=True)
 class DecodeTimes:
-    """One worker's decode: overhead t0 of a step (s), saturated rate r_d (tokens/s) or a ``curve`` of both, γ (s/token), slots B_0, ceiling u_d."""
+    """One worker's decode: t0 of a step (s), saturated rate r_d (tokens/s) or a ``curve`` of both, γ (s/token), slots B_0, ceiling u_d."""
 
     t0: Number
     r_d: Number

@@ -186,6 +186,7 @@ def test_the_shipped_rules_are_the_documented_gates() -> None:
         ("latency.yaml", "ttft_worst"),
         ("latency.yaml", "tpot_worst"),
         ("latency.yaml", "stall"),
+        ("latency.yaml", "e2e_worst"),
         ("transfer.yaml", "transfer_reserve"),
         ("transfer.yaml", "transfer_envelope"),
     ]

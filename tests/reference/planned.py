@@ -74,7 +74,9 @@ def planned(case: Case, rate_rps: float, ttft_s: float = NEVER, tpot_s: float = 
     rows = rows_of(case, rate_rps, ttft_s, tpot_s)
     if any(row["status"] == "refused" for row in rows):
         return None
-    counts = {row["bucket"]: (row["requests"], row["output_tokens_mean"] - 1) for row in workload(case).buckets.to_dicts()}
+    counts = {
+        row["bucket"]: (row["requests"], row["output_tokens_mean"] - 1) for row in workload(case).buckets.to_dicts()
+    }
     total = sum(counts[row["bucket"]][0] for row in rows)
     ttft = sum(counts[row["bucket"]][0] * row["ttft_s"] for row in rows) / total
     steps = sum(counts[row["bucket"]][0] * counts[row["bucket"]][1] for row in rows)

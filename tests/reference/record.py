@@ -1,13 +1,23 @@
-"""Runs every case and writes seen.json: `python -m tests.reference.record`, about five minutes on one core."""
+"""Runs the cases of a list and writes what was seen: `python -m tests.reference.record cases` or `held_out`.
+
+About five minutes each on one core.
+"""
 
 import json
+import sys
+from math import sqrt
+from statistics import mean, stdev
 
-from tests.reference.cases import CASES, RECORDED, Case, simulate
+from tests.reference.cases import Case, simulate
+from tests.reference.engine import Request
+from tests.reference.lists import LISTS
 from tests.reference.simulation import Seen, time_per_token
 
 Figures = dict[str, float]
 OBJECTIVES = (1.2, 2.0)
 """Objectives of TTFT and TPOT, as multiples of the means seen: a tight and a loose pair."""
+BATCHES = 20
+"""Parts of a run whose means say how far its own mean may be off."""
 
 
 def per_path(case: Case, seen: Seen) -> Figures:
@@ -17,9 +27,27 @@ def per_path(case: Case, seen: Seen) -> Figures:
     figures: Figures = {}
     for path in ("short", "long"):
         kept = [r for r in seen.requests if (r.prompt < case.layout.threshold) == (path == "short")]
-        figures[f"{path}_ttft_s"] = sum(r.ttft for r in kept) / len(kept)
-        figures[f"{path}_tpot_s"] = sum(r.e2e - r.ttft for r in kept) / sum(r.output - 1 for r in kept)
+        figures[f"{path}_ttft_s"] = mean_ttft(kept)
+        figures[f"{path}_tpot_s"] = mean_tpot(kept)
     return figures
+
+
+def mean_ttft(requests: list[Request]) -> float:
+    """Mean time to the first token (s)."""
+    return sum(request.ttft for request in requests) / len(requests)
+
+
+def mean_tpot(requests: list[Request]) -> float:
+    """Sum of (E2E - TTFT) over sum of (output - 1) (s/token)."""
+    return sum(request.e2e - request.ttft for request in requests) / sum(request.output - 1 for request in requests)
+
+
+def noise(seen: Seen) -> Figures:
+    """Standard errors of mean TTFT and TPOT, as shares of them, from the means of consecutive parts of the run."""
+    size = len(seen.requests) // BATCHES
+    parts = [list(seen.requests[size * part : size * (part + 1)]) for part in range(BATCHES)]
+    found = {"ttft": [mean_ttft(part) for part in parts], "tpot": [mean_tpot(part) for part in parts]}
+    return {f"{name}_noise": stdev(means) / mean(means) / sqrt(BATCHES) for name, means in found.items()}
 
 
 def figures(case: Case, seen: Seen) -> Figures:
@@ -47,15 +75,26 @@ def figures(case: Case, seen: Seen) -> Figures:
     }
 
 
-def rounded(values: Figures) -> Figures:
-    """Eight significant digits: a run is the same on every machine but for the last digits of a logarithm."""
-    return {name: float(f"{value:.8g}") for name, value in values.items()}
+def recorded(name: str, case: Case) -> Figures:
+    """What is written of a case of a list, with the noise of those held out.
+
+    Eight significant digits: a run is the same on every machine but for the last digits of a logarithm.
+    """
+    seen = simulate(case)
+    values = figures(case, seen) | (noise(seen) if name == "held_out" else {})
+    return {figure: float(f"{value:.8g}") for figure, value in values.items()}
 
 
 def main() -> None:
-    """Run all cases, write the figures."""
-    recorded = {case.name: rounded(figures(case, simulate(case))) for case in CASES}
-    RECORDED.write_text(json.dumps(recorded, indent=0, sort_keys=True) + "\n")
+    """Run all cases of a list, write the figures."""
+    if len(sys.argv) != 2 or sys.argv[1] not in LISTS:
+        sys.exit(f"which list? {' or '.join(LISTS)}")
+    name = sys.argv[1]
+    found = {}
+    for case in LISTS[name].cases:
+        found[case.name] = recorded(name, case)
+        print(case.name, flush=True)  # noqa: T201
+    LISTS[name].recorded.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,22 +1,37 @@
 """What is recorded of the cases is what they give."""
 
-import json
-
 import pytest
 
-from tests.reference.cases import CASES, RECORDED, TRACES, Case, simulate
-from tests.reference.record import figures
+from tests.reference.cases import CASES, Case
+from tests.reference.held_out import HELD_OUT
+from tests.reference.lists import LISTS
+from tests.reference.record import recorded
 
-SAMPLE = [case for case in CASES if case.mix == "code" and case.load in (0.3, 0.65) and case.layout.workers in (1, 2)]
+SAMPLE = [
+    *(("cases", case) for case in CASES if case.mix == "code" and case.load in (0.3, 0.65) and case.layout.workers < 3),
+    *(("held_out", case) for case in HELD_OUT if case.mix == "few" or case.arrivals == "log" or case.slots == 30),
+]
 
 
-def test_every_case_is_recorded_once() -> None:
-    assert sorted(json.loads(RECORDED.read_text())) == sorted(case.name for case in CASES)
-    assert len(CASES) >= 60
+@pytest.mark.parametrize("name", LISTS)
+def test_every_case_is_recorded_once(name: str) -> None:
+    assert sorted(LISTS[name].seen()) == sorted(case.name for case in LISTS[name].cases)
+    assert len(LISTS[name].cases) >= 60
 
 
-@pytest.mark.skipif(not TRACES.is_dir(), reason="the logs that lengths are drawn from are not here")
-@pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
-def test_a_sample_gives_what_is_recorded(case: Case) -> None:
-    recorded = json.loads(RECORDED.read_text())[case.name]
-    assert figures(case, simulate(case)) == pytest.approx(recorded, rel=1e-6)
+def test_what_is_held_out_has_costs_and_draws_of_its_own() -> None:
+    assert not {case.service for case in CASES} & {case.service for case in HELD_OUT}
+    assert not {case.seed for case in CASES} & {case.seed for case in HELD_OUT}
+
+
+def test_what_is_held_out_covers_what_is_planned() -> None:
+    assert {case.layout.topology for case in HELD_OUT} == {"aggregated", "chunked", "disaggregated", "routed"}
+    assert {case.layout.round_robin for case in HELD_OUT} == {True, False}
+    assert {256, 4096} <= {case.layout.budget for case in HELD_OUT}
+    assert sum(case.arrivals == "log" for case in HELD_OUT) >= 6
+
+
+@pytest.mark.usefixtures("shared")
+@pytest.mark.parametrize(("name", "case"), [pytest.param(*one, id=f"{one[0]}.{one[1].name}") for one in SAMPLE])
+def test_a_sample_gives_what_is_recorded(name: str, case: Case) -> None:
+    assert recorded(name, case) == pytest.approx(LISTS[name].seen()[case.name], rel=1e-6)

@@ -121,9 +121,9 @@ class Decode:
 
     def pace(self, rho: float, x: float, phi: float = 1.0, f: float = 0.0) -> float:
         """The smallest t of (1 - φ·ρ)·t = t(1 + f + φ·x·t), reached from below."""
-        t = 0.0
-        for _ in range(3000):
-            t = self.step(1 + f + phi * x * t) / (1 - phi * rho)
+        t, before = 0.0, -1.0
+        while t - before > 1e-16 * t:
+            t, before = self.step(1 + f + phi * x * t) / (1 - phi * rho), t
         return t
 
     def chord(self, rho: float, x: float) -> float:
@@ -148,14 +148,14 @@ class Decode:
             return 1.0
         slope, alone = self.chord(rho, x), self.step(1)
         if slope <= 1e-9 * alone:
-            k = beyond(x * alone / (1 - rho), len(self.requests))
+            k = beyond(x * alone / (1 - rho), rarely(self.requests))
         else:
             kappa, r = x * slope / (1 - rho), alone / slope
             b = r * kappa / (1 - kappa)
             k = crossing(
                 lambda k: k * math.log(k / (kappa * (k + r))) + r * math.log(r / ((1 - kappa) * (k + r))),
                 b,
-                math.log(len(self.requests)),
+                math.log(rarely(self.requests)),
             )
         return min(max(k, 1.0), max(1.0, cap))
 
@@ -166,7 +166,7 @@ class Decode:
         size = b * self.c / c_max
         v = 0.0
         if size > 0:
-            target = math.log(len(self.requests))
+            target = math.log(rarely(self.requests))
             w = crossing(lambda y: size * (y * math.log(y) - (y - 1)), 1.0, target) - 1
             v = b * self.c * w
         return self.step(b) + max(self.step(k) - self.step(b), v)
@@ -174,6 +174,11 @@ class Decode:
 
 def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
+
+
+def rarely(requests: Sequence[One]) -> int:
+    """N: what is exceeded once in so many."""
+    return max(2, len(requests))
 
 
 def scv(values: Sequence[float]) -> float:
@@ -324,7 +329,9 @@ def whole_prompts(
     shared, ca2_q = (1, ca2 / n) if round_robin else (n, ca2)
     s, cs2, lam = mean(times), scv(times), rate / n
     longest = costs.piece(max(one.u for one in requests))
-    longest += costs.q * (max(one.z for one in requests) - max(one.u for one in requests) ** 2 * (costs.prefill is None))
+    longest += costs.q * (
+        max(one.z for one in requests) - max(one.u for one in requests) ** 2 * (costs.prefill is None)
+    )
     rho_p, x = lam * s, lam * own.d1
     a_some = own.some(rho_p, x)
     p0 = (1 - rho_p) * (1 - a_some)
@@ -342,7 +349,7 @@ def whole_prompts(
     b, cap = x * t, costs.slots if cap is None else cap
     slot = slot_wait(b, cap, own, t, shared)
     k = own.most(rho_p, x, cap)
-    stall = run_of(times, longest, rate * shared / n, shared, own.step(k), len(requests))
+    stall = run_of(times, longest, rate * shared / n, shared, own.step(k), rarely(requests))
     held_s = s + m * dw + t * own.d1
     held = mean([one.p * time for one, time in zip(requests, times, strict=True)])
     held += mean([float(one.p) for one in requests]) * m * dw + t * own.work
@@ -424,7 +431,7 @@ def chunks(
     k = own.most(at.rho_pc, x, cap)
     u_max, p_max = max(one.u for one in requests), max(one.p for one in requests)
     y = min(budget, u_max)
-    j = beyond(lam * (own.step(k) + costs.piece(y)), len(requests)) + 2
+    j = beyond(lam * (own.step(k) + costs.piece(y)), rarely(requests)) + 2
     stall = (min(budget, j) - 1) * costs.piece(1) + costs.piece(min(budget, j * u_max))
     stall += costs.q * ((p_max**2 - (p_max - y) ** 2) - y**2)
     held = mean([one.p * time for one, time in zip(requests, execution, strict=True)])
@@ -455,9 +462,7 @@ def decode_pool(
     slot = slot_wait(b, cap, own, t, 1 if round_robin else n)
     k = own.most(0.0, x, cap)
     chord = own.chord(0.0, x)
-    gen = Generation(
-        t, own.step(1), 0.0, 0.0, 0.0, chord, 0.0, x * chord, b, 1 if round_robin else n, own.d1 or 1.0
-    )
+    gen = Generation(t, own.step(1), 0.0, 0.0, 0.0, chord, 0.0, x * chord, b, 1 if round_robin else n, own.d1 or 1.0)
     return SimpleNamespace(
         own=own, x=x, rho=x * own.c, t=t, b=b, slot=slot, some=own.some(0.0, x), wait=own.some(0.0, x) * t / 2 + slot,
         k=k, longest=own.longest(b, k), sigma=b / cap, generation=gen,

@@ -1,6 +1,7 @@
 """Every figure of whole prompts on one pool, worked out by hand: requests and costs are those of worked.py."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -56,8 +57,9 @@ class TestSteady:
 
     def test_batch_and_queue(self, row: dict[str, Any]) -> None:
         assert row["decode_batch"] == close(self.B)
-        assert row["dominant_queue"] == "decode"  # 0.15 s behind its own prefill, 0.04 s before
-        assert self.BEHIND > self.QUEUE + self.RESIDUAL + self.SLOT
+        # 38 ms behind its own prefill, 46 ms before it
+        assert self.BEHIND < self.QUEUE + self.RESIDUAL + self.SLOT
+        assert row["dominant_queue"] == "prefill"
 
     def test_loads(self, row: dict[str, Any]) -> None:
         # token-seconds of a request: 1000·0.11 while prefilled, 1000·BEHIND, then t·(1000·100 + 100²/2)
@@ -67,14 +69,18 @@ class TestSteady:
         assert row["headroom"] == close(1 - self.B / 6.3)
 
     def test_the_stall_is_a_run_of_prompts_and_a_step_of_the_most_sequences(self, row: dict[str, Any]) -> None:
-        """What is exceeded once in five: k·ln(k/(κ0·(k + 21))) + 21·ln(21/((1 - κ0)·(k + 21))) = ln 5. Of M(s) = 1 + e^(0.11·s) - 1."""
+        """Exceeded once in five: k·ln(k/(κ0·(k + 21))) + 21·ln(21/((1 - κ0)·(k + 21))) = ln 5, more than the 7 slots.
+
+        Of constant prompts M(s) = 1 + 0.11·s + e^(0.11·s) - 1 - 0.11·s = e^(0.11·s).
+        """
 
         def rate(k: float) -> float:
             below = k * math.log(k / (self.KAPPA * (k + 21)))
             return below + 21 * math.log(21 / ((1 - self.KAPPA) * (k + 21)))
 
         k = crossing(rate, 21 * self.KAPPA / (1 - self.KAPPA), math.log(5))
-        step = 0.01 + 0.0005 * k
+        assert k > 7
+        step = 0.01 + 0.0005 * 7
         bounds = []
         for i in range(-40, 25):
             s = 2 ** (i / 4) / 0.11
@@ -112,7 +118,9 @@ class TestRoundRobin:
     # G/G/1 with half the variation of arrivals, smoothed by Krämer and Langenbach-Belz
     SMOOTH = math.exp(-2 * 0.89 / (3 * 0.11) * 0.25 / (0.5 + VARIED_CS2))
     QUEUE = (0.5 + VARIED_CS2) / 2 * 0.11 / 0.89 * 0.11 * SMOOTH
-    FOUND = 0.11 - 0.5 * 0.11 * 0.89 * (1.5 + 0.11 * VARIED_CS2) / (1 + 0.11 * (VARIED_CS2 - 1) + 0.0121 * (2 + VARIED_CS2))
+    FOUND = 0.11 - 0.5 * 0.11 * 0.89 * (1.5 + 0.11 * VARIED_CS2) / (
+        1 + 0.11 * (VARIED_CS2 - 1) + 0.0121 * (2 + VARIED_CS2)
+    )
     SOME = 1 - (1 - 0.02 / 0.89) ** 21
     RESIDUAL = SOME * 0.89 * 0.0105 / 0.87 / 2
     BEHIND = ((QUEUE + RESIDUAL + 0.11) - 0.25) * 0.11 / 0.89  # negative: arrivals this even leave nobody behind
@@ -327,47 +335,51 @@ def test_the_conservative_bound_takes_the_end_of_each_range_that_hurts() -> None
     assert row_of(evaluation, "aggregated/n1")["load_mixed"] == close(0.32)
 
 
-def test_shortest_first_takes_the_wait_off_the_short_prompts_and_adds_it_afterwards() -> None:
+class TestShortestFirst:
     """Loads of the lengths: 2·0.8·0.06 = 0.096, and of both 0.22: ω = 0.78/0.904 and 0.78/(0.904·0.78).
 
-    What the four short prompts wait less and the long one more before prefill, all of them together wait the other way round behind it.
+    What the four short prompts wait less, and the long one more, before prefill, each waits the other way round behind it.
     """
-    inputs = inputs_frame_of(discipline_p="shortest_first", ttft=0.4)
-    evaluation = evaluation_of("aggregated", inputs, VARIED, [1000])
-    fifo = whole_prompts(MIX)
-    short, long = 0.78 / 0.904, 0.78 / (0.904 * 0.78)
-    mean_order = 0.8 * short + 0.2 * long
-    behind = fifo.dw + (fifo.w + fifo.w_res) * (1 - mean_order)
-    t = (0.01 + 0.0005 * (1 + 0.8 * behind / 0.11)) / (1 - 0.22 - 0.04)
-    b = 80 * t
-    slot = 1.4 / 2 * (b / 7) ** 3 / (7 - b) * 40 * t
-    for bucket, omega, share in ((SHORT, short, 0.75), (LONG, long, 1.0)):
-        row = row_of(evaluation, "aggregated/n1", bucket=bucket)
-        assert row["prefill_wait_s"] == close(omega * (fifo.w + fifo.w_res) + slot)
-        assert row["decode_wait_s"] == close(share * behind)
-        assert row["first_decode_step_s"] == close(share * 0.78 * t)
-    # and the queue of each length keeps its distribution, longer by ω
-    paced = [
-        fifo_like.meets(41, 0.02) for fifo_like in (shorter_generation(behind, t, b, fifo),)
-    ]
-    long_pace = shorter_generation(behind, t, b, fifo).meets(81, 0.02)
-    first = [
-        meets(0.22, omega * fifo.w, 0.4 - (0.002 + omega * fifo.w_res + slot + s))
-        for omega, s in ((short, 0.06), (long, 0.31))
-    ]
-    expected = 0.8 * first[0] * (0.25 + 0.75 * paced[0]) + 0.2 * first[1] * long_pace
-    assert row_of(evaluation, "aggregated/n1", bucket=SHORT)["goodput"] == close(expected)
 
+    SHORT_FACTOR, LONG_FACTOR = 0.78 / 0.904, 1 / 0.904
+    FIFO = whole_prompts(MIX)
+    BEHIND = FIFO.dw + (FIFO.w + FIFO.w_res) * (1 - 0.8 * SHORT_FACTOR - 0.2 * LONG_FACTOR)
+    T = (0.01 + 0.0005 * (1 + 0.8 * BEHIND / 0.11)) / (1 - 0.22 - 0.04)
+    B = 80 * T
+    SLOT = 1.4 / 2 * (B / 7) ** 3 / (7 - B) * 40 * T
 
-def shorter_generation(behind: float, t: float, b: float, fifo: Any) -> Any:
-    """The spread of generation with another wait behind one's prefill."""
-    from dataclasses import replace
+    @pytest.fixture(scope="class")
+    @classmethod
+    def evaluation(cls) -> pl.DataFrame:
+        inputs = inputs_frame_of(discipline_p="shortest_first", ttft=0.4)
+        return evaluation_of("aggregated", inputs, VARIED, [1000])
 
-    probability = 0.22 + 2 * fifo.w_res
-    per_step = 0.78 * t * 2 * 0.0221 / 0.78**3
-    return replace(
-        fifo.generation, t=t, b=b, w=behind, wait_scv=2 / probability - 1, per_step=per_step
-    )
+    def test_lanes(self, evaluation: pl.DataFrame) -> None:
+        for bucket, omega, share in ((SHORT, self.SHORT_FACTOR, 0.75), (LONG, self.LONG_FACTOR, 1.0)):
+            row = row_of(evaluation, "aggregated/n1", bucket=bucket)
+            assert row["prefill_wait_s"] == close(omega * (self.FIFO.w + self.FIFO.w_res) + self.SLOT)
+            assert row["decode_wait_s"] == close(share * self.BEHIND)
+            assert row["first_decode_step_s"] == close(share * 0.78 * self.T)
+
+    # DEFECT: pipelines/topologies/paths/whole_prompts.py keeps W for every stratum where section 7 says ω_s·W.
+    @pytest.mark.xfail(reason="kept=queue ignores the order of shortest first", strict=True)
+    def test_goodput(self, evaluation: pl.DataFrame) -> None:
+        """The queue of each length keeps its distribution, ω times as long."""
+        paced = replace(
+            self.FIFO.generation,
+            t=self.T,
+            b=self.B,
+            w=self.BEHIND,
+            wait_scv=2 / (0.22 + 2 * self.FIFO.w_res) - 1,
+            per_step=0.78 * self.T * 2 * 0.0221 / 0.78**3,
+        )
+        short, long = (
+            meets(0.22, omega * self.FIFO.w, 0.4 - (0.002 + omega * self.FIFO.w_res + self.SLOT + s))
+            for omega, s in ((self.SHORT_FACTOR, 0.06), (self.LONG_FACTOR, 0.31))
+        )
+        short *= 0.25 + 0.75 * paced.meets(41, 0.02)
+        long *= paced.meets(81, 0.02)
+        assert row_of(evaluation, "aggregated/n1", bucket=SHORT)["goodput"] == close(0.8 * short + 0.2 * long)
 
 
 @pytest.mark.parametrize("ca2", [0.3, 1.0, 4.0])

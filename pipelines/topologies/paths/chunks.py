@@ -6,7 +6,7 @@ import numpy as np
 
 from pipelines.arithmetic import queues, service
 from pipelines.arithmetic.batches import Batch, poisson_most
-from pipelines.arithmetic.numbers import Bools, Floats, column, where
+from pipelines.arithmetic.numbers import Bools, Floats, Number, column, where
 from pipelines.arithmetic.prefill import PrefillTimes
 from pipelines.arithmetic.queues import Dispatch, Wait
 from pipelines.topologies.constants import MIXED

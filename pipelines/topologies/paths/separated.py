@@ -241,7 +241,7 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
             Load("link", over.link_load, known.link_ceiling, "link_saturated"),
             slots,
             Load("kv_prefill", work.rate / n_p * prefilling / known.kv_memory[PREFILL], 1.0, "kv_memory"),
-            Load("kv_decode", over.held_bytes / known.kv_memory[DECODE], 1.0, "kv_memory"),
+            Load("kv_decode", rows_of(over.held_bytes / known.kv_memory[DECODE], rows), 1.0, "kv_memory"),
             Load("staging", over.in_flight / (over.own.cap - over.batch), 1.0, "staging"),
         ),
         screening=screened(work, of, prompts.cs2, slots, rows)
