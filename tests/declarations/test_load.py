@@ -193,7 +193,7 @@ def test_the_shipped_rules_are_the_documented_gates() -> None:
     assert all(gate.blocking and gate.rationale and gate.owner == "serving-platform" for gate in rules.gates)
     assert rules.gates[0].limit == 1.0
     assert (rules.gates[2].limit, rules.gates[2].objective, rules.gates[2].topologies) == (None, "ttft", TOPOLOGIES)
-    assert rules.gates[5].topologies == rules.gates[6].topologies == ("disaggregated", "routed")
+    assert rules.gates[6].topologies == rules.gates[7].topologies == ("disaggregated", "routed")
     weights = dict.fromkeys(("pools", "queues", "state_transfers", "failure_edges"), 1.0)
     assert rules.decision == DecisionRule(("operating_parts", "gpus", "margin"), weights)
 
