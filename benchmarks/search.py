@@ -9,7 +9,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-
 PROJECT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(PROJECT))
 
@@ -51,7 +50,8 @@ def asked(workers: int) -> Asked:
     rate = rows["inventory.gpus"] | {"unit": "requests/s", "value": RATE_PER_WORKER * workers}
     rows = {
         "requests.rate": rate | {"path": "requests.rate", "conservative": rate["value"]},
-        "requests.arrival_scv": rate | {"path": "requests.arrival_scv", "unit": "ratio", "value": 1.0, "conservative": 1.0},
+        "requests.arrival_scv": rate
+        | {"path": "requests.arrival_scv", "unit": "ratio", "value": 1.0, "conservative": 1.0},
     } | rows
     return Asked(replace(inputs, rows=rows), Workload(*frames), gates_frame(rules), preference_frame(rules))
 

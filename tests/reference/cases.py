@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tests.reference.engine import Costs, Request
 from tests.reference.simulation import Layout, Seen, poisson, run
@@ -114,7 +115,7 @@ def azure() -> list[dict[str, str]]:
 
 
 @cache
-def mooncake() -> list[dict[str, object]]:
+def mooncake() -> list[dict[str, Any]]:
     """The log of conversations."""
     return [json.loads(line) for line in (TRACES / "mooncake_fast25_conversation.jsonl").read_text().splitlines()]
 

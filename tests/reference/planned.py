@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import polars as pl
 
-from pipelines.frames.inputs import InputTable
+from pipelines.frames.inputs import BOUNDS, InputTable
 from pipelines.frames.requests import Requests
 from pipelines.topologies.evaluator import evaluate
 from pipelines.topologies.question import Workload
@@ -16,6 +17,8 @@ from tests.reference.cases import KV_BYTES, TAIL, WARM_UP, Case, arrivals, servi
 from tests.reference.engine import Costs, Request
 from tests.reference.simulation import Layout
 
+Objectives = tuple[float, float]
+"""TTFT and TPOT in seconds."""
 NEVER = 1e6
 """An objective in seconds that everything meets."""
 ANY_BANDWIDTH = 25e9
@@ -71,7 +74,28 @@ def arrival_scv(case: Case) -> float:
 
 def planned(case: Case, rate_rps: float, ttft_s: float = NEVER, tpot_s: float = NEVER) -> Planned | None:
     """The planner's figures for ``case`` at ``rate_rps``, with these objectives; None where it refuses them."""
-    rows = rows_of(case, rate_rps, ttft_s, tpot_s)
+    return planned_twice(case, rate_rps, (ttft_s, tpot_s), (ttft_s, tpot_s))[0]
+
+
+def planned_twice(
+    case: Case, rate_rps: float, first: Objectives, second: Objectives
+) -> tuple[Planned | None, Planned | None]:
+    """The same with one pair of objectives and with another, in one evaluation.
+
+    The planner works out every scenario under two bounds. Nothing here has a range, so the bounds differ in nothing but
+    the objectives that they are given.
+    """
+    inputs = _inputs(case, service(case), rate_rps, first)
+    for name, value in zip(("ttft", "tpot"), second, strict=True):
+        own = pl.when(pl.col("path") == f"objectives.{name}").then(value)
+        inputs = inputs.with_columns(conservative=own.otherwise("conservative"))
+    frame = evaluated(case, InputTable.of(inputs))
+    one, other = (frame.filter(pl.col("bound") == bound).to_dicts() for bound in BOUNDS)
+    return figures(case, one), figures(case, other)
+
+
+def figures(case: Case, rows: list[dict[str, Any]]) -> Planned | None:
+    """Means over all requests from rows of one bucket each; None where they are refused."""
     if any(row["status"] == "refused" for row in rows):
         return None
     counts = {
@@ -84,11 +108,10 @@ def planned(case: Case, rate_rps: float, ttft_s: float = NEVER, tpot_s: float = 
     return Planned(ttft, after / steps, rows[0]["stall_s"], rows[0]["goodput"], tuple(rows[0]["screening"].split()))
 
 
-def rows_of(case: Case, rate_rps: float, ttft_s: float, tpot_s: float) -> list[dict[str, object]]:
-    """The planner's rows, one a bucket, under the nominal bound."""
+def evaluated(case: Case, inputs: InputTable) -> pl.DataFrame:
+    """The planner's rows of the case's layout: one a bound and bucket."""
     layout = case.layout
-    inputs = InputTable.of(_inputs(case, service(case), rate_rps, ttft_s, tpot_s))
-    knobs = {
+    knobs: dict[str, dict[str, int | None]] = {
         "aggregated": {"workers_mixed": layout.workers},
         "chunked": {"workers_mixed": layout.workers, "chunk_tokens": layout.budget},
         "disaggregated": {"workers_prefill": layout.prefill_workers, "workers_decode": layout.decode_workers},
@@ -101,12 +124,11 @@ def rows_of(case: Case, rate_rps: float, ttft_s: float, tpot_s: float) -> list[d
         "chunk_tokens": layout.budget or None,
     }
     scenario = named(inputs, [{"topology": layout.topology} | own])
-    frame = evaluate(layout.topology, FINGERPRINT, scenario, inputs, workload(case))
-    return frame.filter(pl.col("bound") == "nominal").to_dicts()
+    return evaluate(layout.topology, FINGERPRINT, scenario, inputs, workload(case))
 
 
-def _inputs(case: Case, costs: Costs, rate_rps: float, ttft_s: float, tpot_s: float) -> pl.DataFrame:
-    layout = case.layout
+def _inputs(case: Case, costs: Costs, rate_rps: float, objectives: Objectives) -> pl.DataFrame:
+    layout, (ttft_s, tpot_s) = case.layout, objectives
     return inputs_frame_of(
         rate=rate_rps,
         ca2=arrival_scv(case),
