@@ -61,6 +61,11 @@ def write_random_cohort(seed: int, template: Path, directory: Path) -> Path:
                 cohort["network"].pop(name, None)
     (directory / "curve.csv").write_text(_curve(draw))
     _traffic(draw, cohort)
+    _requests(draw, cohort["requests"])
+    _service(draw, cohort["service"], directory)
+    _pools(draw, cohort, directory)
+    _objectives(draw, cohort["objectives"])
+    _topologies(draw, cohort)
     (directory / "cohort.yaml").write_text(yaml.safe_dump(cohort, sort_keys=False))
     return directory
 
@@ -139,9 +144,132 @@ def _traffic(draw: random.Random, cohort: Json) -> None:
     service["dispatch"] = draw.choice(["least_loaded", "round_robin"])
     if draw.random() < 0.3:
         service["prefill"]["prefix_hit_ratio"] = _supplied(0.4, low=0.2)
-    if draw.random() < 0.25:
-        cohort["requests"]["arrivals"] = {"concurrency": _supplied(draw.choice([4, 64]), high=80)}
-    elif draw.random() < 0.3:
-        cohort["requests"]["arrivals"] = {"rate": _supplied("3/s", high="4/s"), "scv": _supplied(2, high=4)}
+    kind, scv = draw.random(), draw.choice([0, 0.3, 1, 2, 6])
+    if kind < 0.2:
+        arrivals: Json = {"concurrency": _supplied(draw.choice([4, 64]), high=80)}
+        cohort["requests"]["arrivals"] = arrivals | {"scv": _supplied(scv, high=scv + draw.choice([0, 2]))}
+    elif kind < 0.6:
+        rate = draw.choice([0.05, 1, 3, 8, 20])
+        arrivals = {"rate": _supplied(f"{rate}/s", high=f"{rate * 1.3}/s")}
+        cohort["requests"]["arrivals"] = arrivals | {"scv": _supplied(scv, high=scv + 1)}
     if draw.random() < 0.2:
         cohort["objectives"]["ttft_growth"] = "600 ms"
+
+
+def _requests(draw: random.Random, requests: Json) -> None:
+    """Other buckets, fewer requests, or classes of them: one length, one output, tokens that only prefill emits."""
+    if draw.random() < 0.3:
+        requests["bucket_edges_tokens"] = draw.choice([[700], {"quantiles": 5}, {"log": 3}])
+    way = draw.random()
+    if way < 0.2 and "arrivals" in requests:
+        del requests["trace"]
+        requests["classes_from"] = {"provenance": "supplied"}
+        lengths = draw.choice([[(1000, 0, 100)], [(400, 0, 1), (3000, 0, 1)], [(300, 0, 1), (900, 0, 40), (9000, 0, 400)]])
+        requests["classes"] = [
+            {"weight": draw.choice([1, 5]), "prompt_tokens": p, "cached_prompt_tokens": h, "output_tokens": o}
+            for p, h, o in lengths
+        ]
+    elif way < 0.4:
+        requests["slice"] = {"thin": {"keep": 1, "of": draw.choice([3, 40, 900])}}
+
+
+def _service(draw: random.Random, service: Json, directory: Path) -> None:
+    prefill, decode = service["prefill"], service["decode"]
+    prefill["discipline"] = draw.choice(["fifo", "shortest_first"])
+    if draw.random() < 0.3:
+        service["mixed_step_penalty"] = _supplied(0.2, high=1.5)
+    if draw.random() < 0.4:
+        prefill["seconds_per_token_squared"] = _supplied(1e-9, high=3e-9)
+    if draw.random() < 0.2:
+        decode["max_sequences"] = _supplied(draw.choice([4, 24]), low=3)
+    if draw.random() < 0.15:
+        decode["seconds_per_context_token"] = _supplied(0)
+    if draw.random() < 0.3:
+        ceiling = draw.choice([0.5, 0.95])
+        prefill["utilization_ceiling"] = decode["utilization_ceiling"] = _supplied(ceiling)
+    if draw.random() < 0.35:
+        _measured(draw, prefill, directory / "prefill.csv", ("tokens_per_second", "overhead"))
+    if draw.random() < 0.35:
+        _measured(draw, decode, directory / "decode.csv", ("tokens_per_second", "step_overhead"))
+
+
+def _measured(draw: random.Random, phase: Json, path: Path, instead: tuple[str, ...]) -> None:
+    """A service curve in place of a rate and an overhead."""
+    for name in (*instead, "peak_tokens_per_second"):
+        phase.pop(name, None)
+    path.write_text(_service_curve(draw, "tokens" if path.stem.endswith("prefill") else "sequences"))
+    phase["curve"] = {"file": path.name, "provenance": "observed", "source": "a sweep"}
+
+
+def _service_curve(draw: random.Random, sizes: str) -> str:
+    with_upper = draw.random() < 0.5
+    size, seconds = (draw.choice([1, 100]), 0.009) if sizes == "tokens" else (draw.choice([1, 1, 2, 8]), 0.011)
+    per_one = 1 / 11_000 if sizes == "tokens" else 1 / 4_000
+    lines = [f"{sizes},seconds" + (",seconds_high" if with_upper else "")]
+    for _ in range(draw.choice([2, 3, 6, 9])):
+        lines.append(f"{size},{seconds:.7f}" + (f",{seconds * 1.15:.7f}" if with_upper else ""))
+        more = size * draw.choice([1, 2, 7])
+        size, seconds = size + more, seconds + more * per_one * draw.choice([0.0, 0.6, 1.0, 1.3])
+    return "\n".join(lines) + "\n"
+
+
+def _pools(draw: random.Random, cohort: Json, directory: Path) -> None:
+    """Workers of the separate pools that are not those of the mixed one."""
+    each = cohort["inventory"]["gpus_per_worker"]
+    separated: Json = {}
+    if draw.random() < 0.3:
+        separated["prefill"] = {
+            "tokens_per_second": _supplied(9000, low=7000),
+            "overhead": _supplied("9 ms"),
+            "kv_memory_per_worker": _supplied("12 GiB"),
+        }
+        if draw.random() < 0.3:
+            _measured(draw, separated["prefill"], directory / "own-prefill.csv", ("tokens_per_second", "overhead"))
+        if draw.random() < 0.5 and each > 1:
+            separated["prefill"]["gpus_per_worker"] = _supplied(each // 2)
+            cohort["model"]["tensor_parallel"] = 1
+    if draw.random() < 0.3:
+        separated["decode"] = {
+            "tokens_per_second": _supplied(6000, low=5000),
+            "step_overhead": _supplied("8 ms", high="9 ms"),
+            "seconds_per_context_token": _supplied(3e-8),
+            "kv_memory_per_worker": _supplied("60 GiB"),
+            "max_sequences": _supplied(100),
+        }
+        if draw.random() < 0.3:
+            _measured(draw, separated["decode"], directory / "own-decode.csv", ("tokens_per_second", "step_overhead"))
+    if separated:
+        cohort["separated"] = separated
+
+
+def _objectives(draw: random.Random, objectives: Json) -> None:
+    stretch = draw.choice([0.5, 1, 1, 3, 20])
+    objectives["ttft"], objectives["tpot"] = f"{stretch * 800} ms", f"{max(13, stretch * 30)} ms"
+    objectives["attainment"] = draw.choice([0.5, 0.9, 0.99])
+    if draw.random() < 0.4:
+        objectives["e2e"] = f"{stretch * 12} s"
+    if draw.random() < 0.3:
+        objectives.pop("stall", None)
+    if draw.random() < 0.3:
+        objectives["transfer_reserve"] = 0.6
+    if draw.random() < 0.4:
+        own: Json = {"prompt_tokens_below": draw.choice([600, 2048]), "ttft": f"{stretch * 300} ms"}
+        objectives["buckets"] = [own | ({"tpot": f"{stretch * 25} ms"} if draw.random() < 0.5 and stretch >= 1 else {})]
+    if draw.random() < 0.3:
+        objectives["note"] = "drawn"
+
+
+def _topologies(draw: random.Random, cohort: Json) -> None:
+    topologies: Json = {"aggregated": {}, "chunked": {"chunk_tokens": draw.choice([[512], [128, 512, 2048], [300, 8192]])}}
+    way = draw.random()
+    if way < 0.75:
+        topologies["disaggregated"] = {}
+    if way > 0.45:
+        topologies["routed"] = {"threshold_tokens": draw.choice([[1024], [500, 2048]])}
+        if draw.random() < 0.6:
+            topologies["routed"]["chunk_tokens"] = draw.choice([[512], [256, 1024]])
+    cohort["topologies"] = topologies
+    if draw.random() < 0.4:
+        cohort["inventory"]["gpu_hour_price"] = _supplied(2.5)
+    if "routed" in topologies:
+        cohort["inventory"]["gpus"] -= cohort["inventory"]["gpus_per_worker"] * draw.choice([0, 1])

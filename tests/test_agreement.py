@@ -12,7 +12,7 @@ from pipelines.frames.canonical import canonical_bytes
 from pipelines.oracle.rendering import render_text
 from pipelines.oracle.verifying import verify
 from pipelines.receipts.build import build_receipt
-from tests.planning import plan_of
+from tests.plans import plan_of
 from tests.random_cohorts import write_random_cohort
 
 

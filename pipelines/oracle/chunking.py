@@ -177,7 +177,11 @@ class Chunks:
 
     def _take_memory(self, arriving: Arriving, end: Settled, executions: tuple[float, ...], gauge: Gauge) -> None:
         """Take the KV resident per worker as a share of its memory."""
-        each, whole, work = list(zip(self.requests.strata, executions, strict=True)), self.requests.whole, self.decode.work
+        each, whole, work = (
+            list(zip(self.requests.strata, executions, strict=True)),
+            self.requests.whole,
+            self.decode.work,
+        )
         waiting = whole.multi_token_share * end.decode_wait_s
         service = math.fsum(s.share * seconds for s, seconds in each)
         held = math.fsum(s.share * s.p1 * seconds for s, seconds in each) + whole.p1 * waiting

@@ -78,10 +78,7 @@ def most_sequences(crowd: Crowd, log_n: float, cap: float) -> float:
     most = max(1.0, cap)
     if not crowd.tokens_per_s:
         return 1.0
-    if crowd.level:
-        found = poisson_most(crowd.alone, log_n, most)
-    else:
-        found = _negative_binomial_most(crowd, log_n, most)
+    found = poisson_most(crowd.alone, log_n, most) if crowd.level else _negative_binomial_most(crowd, log_n, most)
     return min(most, max(1.0, found))
 
 

@@ -103,11 +103,11 @@ class Inputs:
     thresholds: tuple[int, ...] = ()
     routed_chunk_tokens: tuple[int, ...] = ()
     rate_factor: float = 1.0
-    """What the rate of an open trace is multiplied by."""
+    """What the rate is multiplied by, declared or the trace's."""
 
     def scaled(self, path: str, factor: float) -> Inputs:
-        """Return the inputs with one of them multiplied; `requests.rate` that is not declared is the trace's."""
-        if path == RATE and path not in self.rows:
+        """Return the inputs with one of them multiplied; `requests.rate` may be the trace's."""
+        if path == RATE:
             return replace(self, rate_factor=self.rate_factor * factor)
         row = dict(self.rows[path])
         for member in ("value", "low", "high", "conservative"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar
 
 from .equations import Decode
@@ -189,7 +189,7 @@ class PathFigures:
         found: dict[str, float] = {}
         for place, line in enumerate(self.timelines):
             most = slack_s(objectives, line.bucket, line.after_first_s)
-            first = requests.mean_of(line.bucket, lambda at, most=most: firsts.met(at, most))
+            first = requests.mean_of(line.bucket, partial(firsts.met, most))
             tpot = objectives.of("tpot", line.bucket)
             own = [v for v in requests.outputs if v.bucket == line.bucket]
             pace = 1.0 if tpot is None else mean_met((v.requests, generation.met(place, v.o1, tpot)) for v in own)

@@ -87,7 +87,10 @@ class Separated:
         t, crowd = steps.pace(0.0, x), steps.crowd(0.0, x)
         batch = x * t
         gauge.take_slots("decode", of, batch, cap)
-        link, slot = tr.link_wait(of, self.movement, rho_l), slots_wait_s(Pool(n_d, of.round_robin), self.decode, batch, t)
+        link, slot = (
+            tr.link_wait(of, self.movement, rho_l),
+            slots_wait_s(Pool(n_d, of.round_robin), self.decode, batch, t),
+        )
         rest = crowd.busy * t / 2
         return Transit(rate_rps, queues, n_d, link, self.movement, rest, slot, t, batch, crowd, self.decode)
 

@@ -228,13 +228,12 @@ def traffic_of(workload: Mapping[str, Any], inputs: Inputs, bound: str) -> Traff
 
 
 def rate_at(workload: Mapping[str, Any], inputs: Inputs, bound: str) -> float | None:
-    """`Λ` (requests/s, 12 digits): declared at the bound, or the trace's; None in a closed loop, where it is solved."""
+    """`Λ` (requests/s): of 12 digits, declared at the bound, or the trace's, and changed; None in a closed loop."""
     if CONCURRENCY in inputs.rows:
         return None
     if RATE in inputs.rows:
-        return round_significant(inputs.at(RATE, bound), WORKLOAD_DIGITS)
-    rate = float(workload["buckets"][0]["rate_rps"])
-    return rate if inputs.rate_factor == 1 else round_significant(rate * inputs.rate_factor, WORKLOAD_DIGITS)
+        return round_significant(inputs.at(RATE, bound), WORKLOAD_DIGITS) * inputs.rate_factor
+    return float(workload["buckets"][0]["rate_rps"]) * inputs.rate_factor
 
 
 def with_hits(of: Moments, hit_ratio: float) -> Moments:

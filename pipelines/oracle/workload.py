@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from .arrivals import ROUNDING, WHOLE, agree, check_arrivals
 from .findings import WORKLOAD_DIGITS, Ledger
 from .history import check_history
 from .moments import MAXIMA, MEANS, check_moments
-from .strata import check_stratum
+from .strata import check_outputs, check_stratum, stratum_number
 from .windows import check_windows
 
 CHECK = "workload"
-STRATA_PER_BUCKET = 16
 STRATUM_MEANS = (
     "prompt_tokens_mean",
     "uncached_tokens_mean",
@@ -47,10 +46,13 @@ def check_workload(ledger: Ledger, workload: Mapping[str, Any]) -> bool:
     for bucket in buckets:
         own = [row for row in workload["strata"] if row["bucket"] == bucket["bucket"]]
         _check_strata(ledger, bucket, own, known.get(bucket["bucket"], (1, 0))[0])
+        outputs = [row for row in workload["outputs"] if row["bucket"] == bucket["bucket"]]
+        labelled = check_outputs(ledger, bucket, outputs) and labelled
     expected = [bucket["bucket"] for bucket in buckets]
-    order = list(dict.fromkeys(row["bucket"] for row in workload["strata"]))
-    why = "strata in the order of their buckets"
-    labelled = ledger.listed(CHECK, "workload.strata", order, expected, why) and labelled
+    for member in ("strata", "outputs"):
+        order = [label for label, _ in groupby(row["bucket"] for row in workload[member])]
+        why = "strata in the order of their buckets"
+        labelled = ledger.listed(CHECK, f"workload.{member}", order, expected, why) and labelled
     usable = check_arrivals(ledger, workload)
     if usable:
         check_windows(ledger, workload)
@@ -129,7 +131,7 @@ def _check_strata(ledger: Ledger, bucket: Row, strata: Sequence[Row], least: int
     before, fewest = 0, 0.0
     for row in strata:
         where = f"workload.strata[{label}/{row['stratum']}]"
-        number = STRATA_PER_BUCKET * before // requests
+        number = stratum_number(before, requests)
         why = "floor(16 x requests with fewer uncached tokens / requests)"
         ledger.same(CHECK, f"{where}.stratum", row["stratum"], number, why)
         uncached = row["uncached_tokens_mean"]

@@ -41,6 +41,7 @@ def nothing_beside(gates: int) -> Side:
         refused=np.zeros((1, 2), dtype=bool),
         loaded=np.zeros((1, 2), dtype=bool),
         pressure=np.full((1, 2), np.nan),
+        headroom=np.full((1, 2), np.nan),
         margin=np.full((1, gates), np.inf),
         ok=np.ones((1, gates), dtype=bool),
         part=none,

@@ -51,6 +51,7 @@ class Side:
     refused: Bools
     loaded: Bools
     pressure: Floats
+    headroom: Floats
     margin: Floats
     ok: Bools
     part: Floats
@@ -83,6 +84,7 @@ class Side:
             refused=best(self.refused, np.logical_and),
             loaded=best(self.loaded, np.logical_or),
             pressure=best(self.pressure, np.fmin),
+            headroom=best(self.headroom, np.fmax),
             margin=best(self.margin, np.fmax),
             ok=best(self.ok, np.logical_or),
             part=best(self.part, np.fmax),
@@ -116,6 +118,7 @@ def _side(
     found = {bound: figures_of(question, rows.layout, rows.sizes, rows.count) for bound, question in questions.items()}
     inputs = questions["nominal"].inputs
     judged = [found[bound].judged for bound in BOUNDS]
+    pressures = np.stack([one.pressure for one in judged], axis=1)
     shape = (rows.count, len(gates))
     margin, ok, part = np.full(shape, np.inf), np.ones(shape, dtype=bool), np.zeros(shape)
     absent = np.zeros(shape, dtype=bool)
@@ -136,7 +139,8 @@ def _side(
         loaded=np.stack(
             [one.refused & (one.refusing < len(one.loads)) & (one.refusing != NONE) for one in judged], axis=1
         ),
-        pressure=significant_values(np.stack([one.pressure for one in judged], axis=1)),
+        pressure=significant_values(pressures),
+        headroom=significant_values(1 - pressures),
         margin=margin,
         ok=ok,
         part=part,
@@ -193,11 +197,12 @@ def together(
     gpus = short.gpus + long.gpus
     refused = short.refused | long.refused
     pressures = np.where(short.loaded, short.pressure, np.fmax(short.pressure, long.pressure))
+    headrooms = np.where(short.loaded, short.headroom, np.fmin(short.headroom, long.headroom))
     count = len(gpus)
     least, violation = np.full(count, np.inf), np.zeros(count)
     refusals, unmet = np.zeros(count), np.zeros(count, dtype=bool)
     for place, (gate, limit) in enumerate(zip(gates, limits, strict=True)):
-        margin, ok, absent = _gate_together(short, long, gate, limit, place, pressures, gpus, parts)
+        margin, ok, absent = _gate_together(short, long, gate, limit, place, pressures, headrooms, gpus, parts)
         if METRICS[gate["metric"]].needs_latency:
             absent = absent | refused[:, BOUNDS.index(gate["bound"])]
         rounded = significant_values(margin)
@@ -218,22 +223,36 @@ def together(
     )
 
 
+def _larger_of(short: Side, long: Side, gate: Gate, place: int) -> tuple[Floats, Bools, Bools]:
+    """The larger figure of two paths keeps an upper limit if both do, and a lower one if either does."""
+    margins, oks = (short.margin[:, place], long.margin[:, place]), (short.ok[:, place], long.ok[:, place])
+    lacks = (short.absent[:, place], long.absent[:, place])
+    both_lack = lacks[0] & lacks[1]
+    if gate["op"] in UPPER_LIMITS:
+        return np.minimum(*margins), oks[0] & oks[1], both_lack
+    known = [np.where(lack, -np.inf, margin) for lack, margin in zip(lacks, margins, strict=True)]
+    return np.maximum(*known), (oks[0] & ~lacks[0]) | (oks[1] & ~lacks[1]), both_lack
+
+
 def _gate_together(
-    short: Side, long: Side, gate: Gate, limit: float, place: int, pressures: Floats, gpus: Floats, parts: float
+    short: Side,
+    long: Side,
+    gate: Gate,
+    limit: float,
+    place: int,
+    pressures: Floats,
+    headrooms: Floats,
+    gpus: Floats,
+    parts: float,
 ) -> tuple[Floats, Bools, Bools]:
     kind = role(gate)
     if kind == LEAST:
-        absent = short.absent[:, place] & long.absent[:, place]
-        return (
-            np.minimum(short.margin[:, place], long.margin[:, place]),
-            short.ok[:, place] & long.ok[:, place],
-            absent,
-        )
+        return _larger_of(short, long, gate, place)
     if kind == SUM:
         figure = significant_values(np.clip(short.part[:, place] + long.part[:, place], 0.0, 1.0))
     elif kind == PRESSURE:
         pressure = pressures[:, BOUNDS.index(gate["bound"])]
-        figure = pressure if gate["metric"] == "pressure" else significant_values(1 - pressure)
+        figure = pressure if gate["metric"] == "pressure" else headrooms[:, BOUNDS.index(gate["bound"])]
     else:
         figure = gpus if gate["metric"] == "gpus" else np.full(len(gpus), parts)
     limits = np.full(len(gpus), limit)

@@ -188,7 +188,9 @@ class Figures:
 
     def objective(self, name: str) -> Floats:
         """The objectives of all buckets in seconds, rows (or one) x buckets."""
-        return np.concatenate([getattr(one.objectives, name) for one in self.paths], axis=1)
+        of_paths = [getattr(one.objectives, name) for one in self.paths]
+        rows = max(len(seconds) for seconds in of_paths)
+        return np.concatenate([np.broadcast_to(one, (rows, one.shape[1])) for one in of_paths], axis=1)
 
     def _shape(self, one: Latencies) -> tuple[int, int]:
         return self.rows, len(one.path.requests.buckets)

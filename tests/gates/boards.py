@@ -10,12 +10,13 @@ from pipelines.frames.matrix import Gates, Preference, ScenarioMatrix
 from pipelines.frames.metrics import METRICS
 from pipelines.gates.decision import decide
 from pipelines.gates.judge import judge
-from tests.planning import FINGERPRINT, UNIT_WEIGHTS, inputs_frame_of
+from pipelines.topologies.matrix import LATENCIES
+from tests.plans import FINGERPRINT, UNIT_WEIGHTS, inputs_frame_of
 
 INPUTS = InputTable.of(inputs_frame_of())
 """Objectives: ttft 0.2 s, tpot 0.02 s, stall 0.5 s, ttft_growth 0.1 s, attainment 0.9."""
 
-_PARTS = {"aggregated": 3.0, "chunked": 4.0, "disaggregated": 11.0}
+_PARTS = {"aggregated": 3.0, "chunked": 4.0, "disaggregated": 11.0, "routed": 16.0}
 
 
 def _schema(model: Any) -> dict[str, Any]:
@@ -29,7 +30,10 @@ def refused_by(resource: str, figure: float, limit: float = 0.8, kind: str = "ut
 
 
 def board(*scenarios: dict[str, Any]) -> pl.DataFrame:
-    """A matrix of the given scenarios, in order; ``worse`` holds what differs under the conservative bound."""
+    """A matrix of the given scenarios, in order; ``worse`` holds what differs under the conservative bound.
+
+    The judged figures are the worst ones, and have no objective of their own, unless a scenario says otherwise.
+    """
     rows = []
     for place, given in enumerate(scenarios):
         worse = given.get("worse", {})
@@ -52,8 +56,10 @@ def _row(place: int, bound: str, figures: dict[str, Any]) -> dict[str, Any]:
         "pressure": 0.5,
         "tightest": "mixed",
         "operating_parts": _PARTS[topology],
+        "screening": "",
     } | figures
-    return row | {"headroom": 1 - row["pressure"]}
+    judged = {f"{name}_judged_s": row.get(f"{name}_worst_s") for name in LATENCIES}
+    return judged | row | {"headroom": 1 - row["pressure"]}
 
 
 def gates(*declared: dict[str, Any]) -> pl.DataFrame:

@@ -1,15 +1,16 @@
 """Verdicts: which figure is held against which limit, and on which side of it a scenario passes."""
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
+import polars as pl
 import pytest
 
 from pipelines.frames.inputs import InputTable
 from pipelines.frames.metrics import METRICS
 from pipelines.gates.judge import judge
 from tests.gates.boards import INPUTS, board, gates, refused_by, verdicts_on
-from tests.planning import in_pairs, inputs_frame_of, matrix_of
+from tests.plans import in_pairs, inputs_frame_of, matrix_of
 
 LIMIT = 0.2
 SIDES = {
@@ -178,3 +179,98 @@ def test_severity_and_blocking_do_not_change_a_verdict() -> None:
     frame = judge(matrix, gates(*({"severity": one, "blocking": two} for one, two in kinds)), INPUTS)
     assert frame["verdict"].to_list() == ["fail"] * 3
     assert frame.select("severity", "blocking").rows() == kinds
+
+
+class TestObjectivesOfBuckets:
+    """A gate whose limit is the objective of its own figure holds the judged bucket against that bucket's objective."""
+
+    ROW: ClassVar[dict[str, Any]] = {
+        "scenario": "aggregated/n1",
+        "ttft_worst_s": 0.19,
+        "ttft_judged_s": 0.1,
+        "ttft_objective_s": 0.08,
+    }
+    TTFT: ClassVar[dict[str, Any]] = {"objective": "ttft"}
+
+    def judged(self, *rules: dict[str, Any], **changes: Any) -> list[tuple[float, float, float, str]]:
+        frame = judge(board(self.ROW | changes), gates(*rules), INPUTS)
+        return frame.select("figure", "limit", "margin", "verdict").rows()
+
+    def test_the_judged_bucket_decides_and_not_the_worst(self) -> None:
+        """The longest bucket keeps the 200 ms of all, a shorter one misses the 80 ms of its own."""
+        assert self.judged(self.TTFT) == [(0.1, 0.08, -0.25, "fail")]
+        assert self.judged(self.TTFT, ttft_objective_s=0.125) == [(0.1, 0.125, 0.2, "pass")]
+
+    @pytest.mark.parametrize(
+        "rule",
+        [
+            {"limit": 0.2},
+            {"objective": "ttft_growth"},
+            {"objective": "tpot"},
+        ],
+    )
+    def test_any_other_limit_is_held_against_the_worst(self, rule: dict[str, Any]) -> None:
+        ((figure, limit, _, _),) = self.judged(rule)
+        expected = {"ttft_growth": 0.1, "tpot": 0.02}.get(str(rule.get("objective")), 0.2)
+        assert (figure, limit) == (0.19, expected)
+
+    def test_the_objective_of_another_figure_judges_its_own_figure_only(self) -> None:
+        """The stall has no buckets, although its limit may be the objective of one that has."""
+        ((figure, limit, _, _),) = self.judged({"metric": "stall", "objective": "ttft"}, stall_s=0.19)
+        assert (figure, limit) == (0.19, 0.2)
+
+    @pytest.mark.parametrize("name", ["ttft", "tpot", "e2e"])
+    def test_each_latency_by_its_own_objective(self, name: str) -> None:
+        inputs = InputTable.of(inputs_frame_of(e2e=9.0))
+        row = {"scenario": "aggregated/n1", f"{name}_worst_s": 5.0, f"{name}_judged_s": 1.0, f"{name}_objective_s": 4.0}
+        frame = judge(board(row), gates({"metric": f"{name}_worst", "objective": name}), inputs)
+        assert frame.select("figure", "limit", "margin").rows() == [(1.0, 4.0, 0.75)]
+
+    def test_each_bound_has_its_own_judged_bucket(self) -> None:
+        """The other bucket is nearer its objective under the other bound."""
+        worse = {"ttft_judged_s": 0.3, "ttft_objective_s": 0.4}
+        rules = (self.TTFT, self.TTFT | {"bound": "conservative"})
+        found = self.judged(*rules, ttft_objective_s=0.2, worse=worse)
+        assert found == [(0.1, 0.2, 0.5, "pass"), (0.3, 0.4, 0.25, "pass")]
+
+    def test_a_refused_scenario_shows_the_common_objective(self) -> None:
+        full = {"scenario": "aggregated/n1", **refused_by("mixed", 1.2)}
+        frame = judge(board(full), gates(self.TTFT), INPUTS)
+        assert frame.select("figure", "limit", "margin", "verdict").rows() == [(None, 0.2, None, "refused")]
+
+
+def test_the_bucket_nearest_its_objective_is_judged() -> None:
+    """Longer prompts wait longer, and have four times the time of the shorter ones."""
+    inputs = inputs_frame_of(compared="aggregated", ttft=0.9, ttft_1000=0.1, ttft_4000=0.4)
+    matrix = matrix_of(inputs, in_pairs(*[(500, 2), (1500, 2)] * 4, (500, 2)), edges=(1000, 4000))
+    own = matrix.filter((pl.col("scenario") == "aggregated/n4") & (pl.col("bound") == "nominal")).row(0, named=True)
+    assert (own["ttft_worst_bucket"], own["ttft_judged_bucket"]) == ("[1000,4000)", "[1,1000)")
+    assert own["ttft_judged_s"] / 0.1 > own["ttft_worst_s"] / 0.4
+    verdicts = judge(matrix, gates({"objective": "ttft"}), InputTable.of(inputs))
+    row = verdicts.filter(scenario="aggregated/n4").row(0, named=True)
+    assert (row["figure"], row["limit"]) == (own["ttft_judged_s"], 0.1)
+
+
+class TestEndToEnd:
+    """A gate on E2E applies where the cohort promises one."""
+
+    RULE: ClassVar[dict[str, Any]] = {"metric": "e2e_worst", "objective": "e2e"}
+
+    def test_it_does_not_apply_where_none_is_declared(self) -> None:
+        matrix = board({"scenario": "aggregated/n1", "ttft_worst_s": 0.1, "e2e_worst_s": 9.0})
+        assert verdicts_on(matrix, {}, self.RULE) == [("aggregated/n1", "g0", "pass")]
+
+    def test_it_judges_where_one_is(self) -> None:
+        inputs = InputTable.of(inputs_frame_of(e2e=4.0))
+        rows = [{"scenario": f"aggregated/n{n}", "e2e_worst_s": float(n)} for n in (3, 4, 5)]
+        frame = judge(board(*rows), gates(self.RULE), inputs)
+        assert frame.select("verdict", "margin").rows() == [("pass", 0.25), ("pass", 0.0), ("fail", -0.25)]
+
+
+def test_a_gate_on_what_moves_has_no_figure_where_nothing_does() -> None:
+    names = ["aggregated/n1", "routed/t512/n1/p1/d1"]
+    matrix = board(
+        *({"scenario": name} for name in names), {"scenario": "disaggregated/p1/d1", "transfer_worst_s": 0.1}
+    )
+    found = verdicts_on(matrix, {"metric": "transfer_worst", "topologies": "aggregated disaggregated"})
+    assert [row[2] for row in found] == ["refused", "pass"]

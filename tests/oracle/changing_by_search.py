@@ -67,9 +67,9 @@ def _speaking(plan: Plan, bench: Bench, candidate: Candidate, thorough: bool) ->
         "more_gpus": None if base.passes else _more_gpus(plan, bench, knobs),
         "rate": _rate(plan, bench, knobs, base, evens),
         "one_worker_less": [
-            {"pool": pool, "workers": left, "load_factor": digits((left + 1) / left) if left else None,
+            {"pool": pool, "workers": size, "load_factor": digits(size / (size - 1)) if size > 1 else None,
              "passes": standing.passes, "margin": digits(standing.margin)}
-            for pool, left, standing in bench.one_less(knobs)
+            for pool, size, standing in bench.one_less(knobs)
         ],
     }  # fmt: skip
 

@@ -10,7 +10,7 @@ import yaml
 
 from pipelines.receipts import build
 from tests.oracle.filling import Receipt
-from tests.planning import plan_of
+from tests.plans import plan_of
 
 Changes = dict[str, Any]
 """Path in the cohort's file -> what is declared there, or None where nothing is."""

@@ -9,7 +9,7 @@ from pipelines.oracle.cache import Cache
 from pipelines.oracle.objectives import Objectives
 from pipelines.oracle.parameters import Parameters, Setting
 from pipelines.oracle.topologies import Evaluator
-from pipelines.oracle.traffic import Moments, Requests, Stratum, Traffic
+from pipelines.oracle.traffic import Moments, OutputStratum, Requests, Stratum, Traffic
 
 
 def _prompts_of(requests: int, lengths: tuple[int, ...], bucket: str) -> Moments:
@@ -34,6 +34,7 @@ def _prompts_of(requests: int, lengths: tuple[int, ...], bucket: str) -> Moments
         o1=21,
         o2=541,
         po=21 * prompt(1),
+        o_max=31,
         multi_token_share=1,
         bucket=bucket,
     )
@@ -64,6 +65,7 @@ EXAMPLE = Traffic(
             Stratum(bucket, 2, 0.5, p, p, p**2, p**2, p**2, p**2) for bucket, p in ((SHORT, 1000.0), (LONG, 3000.0))
         ),
         cohort=4,
+        outputs=tuple(OutputStratum(bucket, 1, o) for bucket in (SHORT, LONG) for o in (11.0, 31.0)),
     ),
 )
 

@@ -110,6 +110,7 @@ def exported(evaluation: Evaluation, evaluator: Evaluator, rate_rps: float, gpus
     summarize(row, None, evaluator.setting.objectives)
     row |= {name: digits(value) for name, value in scalars(evaluator, figures, rate_rps, gpus).items()}
     row["dominant_queue"] = figures.dominant_queue
+    row["screening"] = figures.screening(evaluator.setting.objectives)
     return row
 
 

@@ -141,18 +141,30 @@ def bucket_row(name: str, own: Sequence[Request], kind: str, rate: float | None,
 
 
 def strata_rows(name: str, own: Sequence[Request]) -> list[Receipt]:
-    ordered: list[Request] = sorted(own, key=lambda r: r.u)
-    cut: dict[int, list[Request]] = {}
-    fewer: dict[int, int] = {}
-    for place, r in enumerate(ordered):
-        cut.setdefault(16 * fewer.setdefault(r.u, place) // len(ordered), []).append(r)
     return [
         {"bucket": name, "stratum": number, "requests": len(rows), "prompt_tokens_mean": mean([r.p for r in rows]),
          "uncached_tokens_mean": mean([r.u for r in rows]), "attention_mean": mean([r.z for r in rows]),
          "prompt_tokens_m2": mean([r.p**2 for r in rows]), "prompt_uncached_mean": mean([r.p * r.u for r in rows]),
          "uncached_tokens_m2": mean([r.u**2 for r in rows])}
-        for number, rows in sorted(cut.items())
+        for number, rows in cut_by(own, lambda r: r.u)
     ]  # fmt: skip
+
+
+def output_rows(name: str, own: Sequence[Request]) -> list[Receipt]:
+    return [
+        {"bucket": name, "stratum": number, "requests": len(rows), "output_tokens_mean": mean([r.o for r in rows])}
+        for number, rows in cut_by(own, lambda r: r.o)
+    ]
+
+
+def cut_by(own: Sequence[Request], tokens: Callable[[Request], int]) -> list[tuple[int, list[Request]]]:
+    """Number and requests of the strata of a bucket."""
+    ordered = sorted(own, key=tokens)
+    cut: dict[int, list[Request]] = {}
+    fewer: dict[int, int] = {}
+    for place, r in enumerate(ordered):
+        cut.setdefault(16 * fewer.setdefault(tokens(r), place) // len(ordered), []).append(r)
+    return sorted(cut.items())
 
 
 def window_rows(name: str, own: Sequence[Request], duration_ms: int) -> list[Receipt]:
@@ -201,6 +213,7 @@ def workload_of(requests: Sequence[Request], kind: str) -> Receipt:
         "warnings": ["there is little in the log"],
         "buckets": buckets,
         "strata": [row for name, own in groups.items() if name != "all" for row in strata_rows(name, own)],
+        "outputs": [row for name, own in groups.items() if name != "all" for row in output_rows(name, own)],
         "windows": [row for name, own in groups.items() for row in window_rows(name, own, duration_ms)]
         if kind == "open" else [],
     }  # fmt: skip

@@ -18,7 +18,7 @@ from tests.oracle import forging as forge
 from tests.oracle.cohorts import FULL, HYBRID, STACKS, STRAIGHT, Changes, planned, supplied
 from tests.oracle.filling import Receipt
 from tests.oracle.rejection import rejected_at
-from tests.planning import plan_of
+from tests.plans import plan_of
 
 Mutation = Callable[[pytest.MonkeyPatch], None]
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.oracle.chunking import chunks, chunks_of, last_chunk_s
+from pipelines.oracle.chunking import chunks, full_step_s
+from pipelines.oracle.pieces import chunks_of
 from pipelines.oracle.parameters import Setting
 from pipelines.oracle.queues import Wait
 from pipelines.oracle.scenario import Evaluation, Figures, Knobs, PathFigures, Refusal, Timeline, goodput

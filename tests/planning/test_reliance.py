@@ -1,16 +1,14 @@
 """What an answer rests on: the inputs that its arithmetic and its gates read, and how many of them are not observed."""
 
-from collections.abc import Callable
 from typing import Any
 
 import polars as pl
 import pytest
 
 from pipelines.frames.inputs import InputTable
-from pipelines.plans.reliance import rests_on, unobserved_share
+from pipelines.planning.reliance import rests_on, unobserved_share
 from tests.gates.boards import gates
-from tests.planning import inputs_frame_of
-from tests.receipts.conftest import Built
+from tests.plans import inputs_frame_of
 
 MODEL = [
     f"model.{name}"
@@ -28,6 +26,7 @@ MODEL = [
 PREFILL = [
     f"service.prefill.{name}"
     for name in (
+        "discipline",
         "tokens_per_second",
         "overhead",
         "seconds_per_token_squared",
@@ -66,8 +65,12 @@ NETWORK = [
         "utilization_ceiling",
     )
 ]
-ONE_POOL = [*MODEL, "service.dispatch", "service.admission", *PREFILL, *DECODE, *INVENTORY]
+BEFORE_PREFILL = [*MODEL, "service.dispatch", "service.admission"]
+ONE_POOL = [*BEFORE_PREFILL, *PREFILL, *DECODE, *INVENTORY]
+CHUNKS = [*BEFORE_PREFILL, "service.mixed_step_penalty", *PREFILL, *DECODE, *INVENTORY]
 TWO_POOLS = [*MODEL, "service.dispatch", "service.first_token_source", *ONE_POOL[len(MODEL) + 1 :], *NETWORK]
+FLOORS = ["objectives.ttft", "objectives.tpot"]
+"""What the floors of every scenario are held against."""
 
 
 def paths(topologies: list[str], *declared: dict[str, Any], inputs: pl.DataFrame | None = None) -> list[str]:
@@ -83,19 +86,41 @@ NEVER = {"metric": "gpus", "limit": 4.0}
 
 class TestPaths:
     def test_of_one_pool(self) -> None:
-        assert paths(["aggregated"], NEVER) == ONE_POOL
+        assert paths(["aggregated"], NEVER) == [*ONE_POOL, *FLOORS]
 
     def test_of_chunks(self) -> None:
-        assert paths(["chunked"], NEVER) == [*ONE_POOL, "topologies.chunked.chunk_tokens"]
+        assert paths(["chunked"], NEVER) == [*CHUNKS, *FLOORS, "topologies.chunked.chunk_tokens"]
 
     def test_of_two_pools(self) -> None:
-        assert paths(["disaggregated"], NEVER) == TWO_POOLS
+        assert paths(["disaggregated"], NEVER) == [*TWO_POOLS, *FLOORS]
 
     def test_of_several_together_in_table_order(self) -> None:
-        assert paths(["disaggregated", "chunked", "aggregated"], NEVER) == [
-            *TWO_POOLS,
-            "topologies.chunked.chunk_tokens",
-        ]
+        found = paths(["disaggregated", "chunked", "aggregated"], NEVER)
+        assert set(found) == {*TWO_POOLS, *CHUNKS, *FLOORS, "topologies.chunked.chunk_tokens"}
+        assert found == [path for path in InputTable.of(inputs_frame_of()).rows if path in found]
+
+    @pytest.mark.parametrize("budgets", [None, "256 512"])
+    def test_of_two_paths(self, budgets: str | None) -> None:
+        """Steps are mixed only where a short prompt may come in chunks, and chunks of other topologies are not read."""
+        inputs = inputs_frame_of(compared="aggregated chunked routed", thresholds="512", routed_chunks=budgets)
+        found = set(paths(["routed"], NEVER, inputs=inputs))
+        own = {"topologies.routed.threshold_tokens"}
+        if budgets is not None:
+            own |= {"topologies.routed.chunk_tokens", "service.mixed_step_penalty"}
+        assert found == {*TWO_POOLS, *FLOORS} | own
+
+    def test_pools_of_their_own_are_read_where_they_are(self) -> None:
+        inputs = inputs_frame_of(gpus_p=2, r_pp=5000.0, d_p=0.01, kv_memory_p=1e9, r_dd=3000.0, slots_d=9.0)
+        own = {path for path in inputs["path"] if path.startswith("separated.")}
+        assert len(own) == 6
+        assert own <= set(paths(["disaggregated"], NEVER, inputs=inputs))
+        assert not own & set(paths(["aggregated", "chunked"], NEVER, inputs=inputs))
+
+    def test_curves_are_read_and_prices_are_not(self) -> None:
+        inputs = inputs_frame_of(prefill_curve="100:0.1 1000:0.5", decode_curve="1:0.01 9:0.02", price=2.5)
+        found = paths(["aggregated"], NEVER, inputs=inputs)
+        assert {"service.prefill.curve", "service.decode.curve"} <= set(found)
+        assert "inventory.gpu_hour_price" not in found
 
     @pytest.mark.parametrize(
         ("arrivals", "read"),
@@ -106,68 +131,63 @@ class TestPaths:
     )
     def test_of_declared_arrivals(self, arrivals: dict[str, float], read: list[str]) -> None:
         inputs = inputs_frame_of(**arrivals)
-        assert paths(["aggregated"], NEVER, inputs=inputs) == [*read, *ONE_POOL]
-        assert paths(["disaggregated"], NEVER, inputs=inputs) == [*read, *TWO_POOLS]
+        assert paths(["aggregated"], NEVER, inputs=inputs) == [*read, *ONE_POOL, *FLOORS]
+        assert paths(["disaggregated"], NEVER, inputs=inputs) == [*read, *TWO_POOLS, *FLOORS]
 
-    def test_peaks_line_rate_and_discipline_are_never_read(self) -> None:
+    def test_peaks_line_rate_and_the_discipline_of_decode_are_never_read(self) -> None:
         read = paths(["aggregated", "chunked", "disaggregated"], NEVER)
-        assert not {path for path in read if "peak" in path or "discipline" in path or "line_rate" in path}
+        assert not {path for path in read if "peak" in path or "line_rate" in path}
+        assert [path for path in read if "discipline" in path] == ["service.prefill.discipline"]
 
     @pytest.mark.parametrize(
         ("gate", "objectives"),
         [
             (NEVER, []),
-            ({"objective": "ttft"}, ["ttft"]),
+            ({"objective": "ttft"}, []),
             ({"metric": "stall", "objective": "stall"}, ["stall"]),
-            ({"metric": "goodput", "op": "gte", "objective": "attainment"}, ["ttft", "tpot", "attainment"]),
-            ({"metric": "goodput", "op": "gte", "limit": 0.9}, ["ttft", "tpot"]),
-            ({"objective": "ttft", "topologies": "chunked"}, []),
-            ({"objective": "ttft", "blocking": False}, ["ttft"]),
+            ({"metric": "e2e_worst", "objective": "e2e"}, ["e2e"]),
+            ({"metric": "goodput", "op": "gte", "objective": "attainment"}, ["e2e", "attainment"]),
+            ({"metric": "goodput", "op": "gte", "limit": 0.9}, ["e2e"]),
+            ({"metric": "stall", "objective": "stall", "topologies": "chunked"}, []),
+            ({"metric": "stall", "objective": "stall", "blocking": False}, ["stall"]),
         ],
     )
-    def test_objectives_are_those_that_gates_on_the_topology_read(
+    def test_objectives_are_those_of_floors_and_of_gates_on_the_topology(
         self, gate: dict[str, Any], objectives: list[str]
     ) -> None:
         limit = {"limit": 0.2} if "objective" in gate else {}  # resolved, as all gates that apply are
-        assert paths(["aggregated"], gate | limit) == [*ONE_POOL, *(f"objectives.{name}" for name in objectives)]
+        found = paths(["aggregated"], gate | limit, inputs=inputs_frame_of(e2e=9.0))
+        assert found[: len(ONE_POOL)] == ONE_POOL
+        assert set(found[len(ONE_POOL) :]) == {*FLOORS, *(f"objectives.{name}" for name in objectives)}
+
+    @pytest.mark.parametrize(
+        ("gate", "buckets"),
+        [
+            (NEVER, {"1000.ttft", "1000.tpot", "4000.ttft"}),
+            ({"metric": "e2e_worst", "objective": "e2e"}, {"1000.ttft", "1000.tpot", "4000.ttft", "1000.e2e"}),
+            ({"metric": "e2e_worst", "objective": "ttft"}, {"1000.ttft", "1000.tpot", "4000.ttft"}),
+            ({"metric": "goodput", "op": "gte"}, {"1000.ttft", "1000.tpot", "4000.ttft", "1000.e2e"}),
+        ],
+    )
+    def test_objectives_of_buckets_by_the_names_that_are_judged_by_bucket(
+        self, gate: dict[str, Any], buckets: set[str]
+    ) -> None:
+        own = inputs_frame_of(e2e=9.0, ttft_1000=0.1, tpot_1000=0.01, e2e_1000=3.0, ttft_4000=0.2)
+        found = paths(["aggregated"], gate | {"limit": 0.2}, inputs=own)
+        assert {path for path in found if "buckets" in path} == {f"objectives.buckets.{name}" for name in buckets}
 
     def test_the_growth_is_read_for_the_share_of_it(self) -> None:
         share = {"metric": "transfer_envelope_share", "limit": 0.75, "topologies": "disaggregated"}
-        assert paths(["disaggregated"], share) == [*TWO_POOLS, "objectives.ttft_growth"]
-        assert paths(["aggregated"], share) == ONE_POOL
+        assert paths(["disaggregated"], share) == [*TWO_POOLS, *FLOORS, "objectives.ttft_growth"]
+        assert paths(["aggregated"], share) == [*ONE_POOL, *FLOORS]
 
     def test_a_gate_without_a_limit_does_not_apply_and_reads_nothing(self) -> None:
-        assert paths(["aggregated"], {"metric": "goodput", "objective": "attainment", "limit": None}, NEVER) == ONE_POOL
+        missing = {"metric": "goodput", "objective": "attainment", "limit": None}
+        assert paths(["aggregated"], missing, NEVER) == [*ONE_POOL, *FLOORS]
 
 
-class TestShare:
-    def test_of_one_pool_counted_by_hand(self, good: Built) -> None:
-        """23 inputs, four objectives that gates on aggregated read, and the trace; the model's shape and the prefill rate are observed."""
-        decision = good.receipt["decision"]
-        assert decision["topology"] == "aggregated"
-        objectives = [f"objectives.{name}" for name in ("ttft", "tpot", "stall", "attainment")]
-        assert [row["path"] for row in decision["rests_on"]] == [*ONE_POOL, *objectives, "requests.trace"]
-        observed = [row["path"] for row in decision["rests_on"] if row["provenance"] == "observed"]
-        assert observed == [*MODEL[:4], PREFILL[0]]
-        assert len(decision["rests_on"]) == 28
-        assert decision["unobserved_share"] == float(f"{23 / 28:.9e}")
-
-    def test_with_no_choice_every_topology_counts(self, hopeless: Built) -> None:
-        decision = hopeless.receipt["decision"]
-        # 23 inputs of one pool, 16 more of two, the chunk budgets, five objectives, the trace
-        assert len(ONE_POOL) == 23
-        assert len(decision["rests_on"]) == 23 + 16 + 1 + 5 + 1
-        assert decision["unobserved_share"] == float(f"{41 / 46:.9e}")
-
-    def test_an_observed_trace_counts(self, built_with: Callable[..., Built]) -> None:
-        built = built_with(
-            ("    provenance: supplied\n    note: written by hand", "    provenance: observed\n    source: gateway log")
-        )
-        assert built.receipt["decision"]["rests_on"][-1] == {"path": "requests.trace", "provenance": "observed"}
-        assert built.receipt["decision"]["unobserved_share"] == float(f"{22 / 28:.9e}")
-
-    def test_all_and_none(self) -> None:
-        observed, supplied = ({"path": "x", "provenance": provenance} for provenance in ("observed", "supplied"))
-        assert unobserved_share([observed]) == 0
-        assert unobserved_share([supplied, supplied]) == 1
-        assert unobserved_share([observed, supplied, supplied]) == 0.6666666667
+def test_the_share_of_all_and_of_none() -> None:
+    observed, supplied = ({"path": "x", "provenance": provenance} for provenance in ("observed", "supplied"))
+    assert unobserved_share([observed]) == 0
+    assert unobserved_share([supplied, supplied]) == 1
+    assert unobserved_share([observed, supplied, supplied]) == 0.6666666667

@@ -11,7 +11,7 @@ import pytest
 
 from pipelines.receipts.build import build_receipt
 from pipelines.receipts.plan import PlanFrames
-from tests.planning import plan_of
+from tests.plans import plan_of
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,26 @@ def looped(built_with: Callable[..., Built], project: Path) -> Built:
             "    concurrency: {value: 24, high: 60, provenance: supplied}\n",
         ),
     )
+
+
+PRICED = "Chat with objectives of its own"
+ROUTED = (
+    ("  title: Moderate chat on four workers\n", f"  title: {PRICED}\n"),
+    ("  disaggregated: {}\n", "  disaggregated: {}\n  routed: {threshold_tokens: [640, 2048], chunk_tokens: [512]}\n"),
+    ("  attainment: 0.95\n", "  e2e: 20 s\n  attainment: 0.95\n  buckets:\n    - {prompt_tokens_below: 512, ttft: 300 ms, e2e: 15 s}\n"),
+    (
+        "  kv_memory_per_worker: {value: 40 GiB, low: 36 GiB, provenance: supplied}\n",
+        "  kv_memory_per_worker: {value: 40 GiB, low: 36 GiB, provenance: supplied}\n"
+        "  gpu_hour_price: {value: 2.5, provenance: supplied}\n",
+    ),
+)
+"""Routed is compared too; objectives of short prompts, of E2E, and a price."""
+
+
+@pytest.fixture(scope="session")
+def routed(built_with: Callable[..., Built]) -> Built:
+    """All four topologies, objectives by bucket, and a price."""
+    return built_with(*ROUTED)
 
 
 CURVE = "bytes,seconds,high_s\n1000000,0.002,0.003\n20000000,0.004,0.0045\n100000000,0.012,0.02\n"

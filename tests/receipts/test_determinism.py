@@ -12,7 +12,7 @@ import hashlib, sys
 from pathlib import Path
 from pipelines.frames.canonical import canonical_bytes
 from pipelines.receipts.build import build_receipt
-from tests.planning import plan_of
+from tests.plans import plan_of
 receipt, matrix = build_receipt(plan_of(Path(sys.argv[1]), Path(sys.argv[2])))
 print(hashlib.sha256(canonical_bytes(receipt)).hexdigest(), hashlib.sha256(matrix).hexdigest())
 """

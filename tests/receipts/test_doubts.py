@@ -8,7 +8,7 @@ import pytest
 from pipelines.declarations.cohort import DEFAULT_NOTE
 from pipelines.frames.inputs import InputTable
 from pipelines.receipts.doubts import input_doubts
-from tests.planning import in_pairs, inputs_frame_of, workload_of
+from tests.plans import in_pairs, inputs_frame_of, workload_of
 
 STEADY = in_pairs(*[(1000, 101)] * 5)
 """Prompts of 10 MB each."""
@@ -22,7 +22,7 @@ ALONE = dict.fromkeys(
 
 def doubts(requests: pl.DataFrame = STEADY, **overrides: Any) -> list[str]:
     table = InputTable.of(inputs_frame_of(**(USUAL | overrides)))
-    return input_doubts(table, *workload_of(requests, (), table))
+    return input_doubts(table, workload_of(requests, (), table))
 
 
 def test_round_inputs_are_not_doubtful() -> None:
@@ -31,9 +31,9 @@ def test_round_inputs_are_not_doubtful() -> None:
 
 def test_ranks_that_nobody_declared_of_a_worker_of_several_gpus() -> None:
     table = InputTable.of(inputs_frame_of(gpus_per_worker=2, **USUAL))
-    assert input_doubts(table, *workload_of(STEADY, (), table)) == []
+    assert input_doubts(table, workload_of(STEADY, (), table)) == []
     table.rows["model.tensor_parallel"]["note"] = DEFAULT_NOTE
-    (said,) = input_doubts(table, *workload_of(STEADY, (), table))
+    (said,) = input_doubts(table, workload_of(STEADY, (), table))
     assert said.startswith("model.tensor_parallel is not declared, and a worker has 2 GPUs: the cache is counted once")
 
 

@@ -28,7 +28,7 @@ def scenario_of(built: Built, row: dict[str, str]) -> dict[str, Any]:
     return next(one for one in built.receipt["scenarios"] if one["scenario"] == row["scenario"])
 
 
-@pytest.fixture(params=["good", "hopeless", "one_pool", "paced", "looped"])
+@pytest.fixture(params=["good", "hopeless", "one_pool", "paced", "looped", "routed"])
 def any_built(request: pytest.FixtureRequest) -> Built:
     found: Built = request.getfixturevalue(request.param)
     return found
@@ -67,6 +67,7 @@ class TestForm:
             "ttft_objective_s",
             "tpot_objective_s",
             "rate_rps",
+            "threshold_tokens",
             "workers_mixed",
             "workers_prefill",
             "workers_decode",
@@ -105,13 +106,15 @@ class TestValues:
                 shown = scenario["bounds"][bound]
                 for name in COLUMNS_OF_BOUND:
                     reason = (shown["refusal"] or {}).get(name.removeprefix("refusal_"))
-                    expected = reason if name.startswith("refusal_") else shown[name]
+                    figures = shown | {"screening": " ".join(shown["screening"]) or None}
+                    expected = reason if name.startswith("refusal_") else figures[name]
                     assert read(row[f"{name}_{bound}"]) == expected
 
     def test_knobs_verdicts_and_choice_are_those_of_the_receipt(self, any_built: Built) -> None:
         for row in any_built.rows:
             scenario = scenario_of(any_built, row)
             for name in (
+                "threshold_tokens",
                 "workers_mixed",
                 "workers_prefill",
                 "workers_decode",
@@ -128,7 +131,7 @@ class TestValues:
     def test_inputs_are_those_at_work(self, good: Built) -> None:
         for row in good.rows:
             assert (row["prefill_tokens_per_second"], row["decode_tokens_per_second"]) == ("11800", "4000")
-            separate = row["topology"] == "disaggregated"
+            separate = row["topology"] in ("disaggregated", "routed")
             assert row["effective_bandwidth_bytes_per_s"] == ("18000000000" if separate else "")
             assert (row["ttft_objective_s"], row["tpot_objective_s"]) == ("0.8", "0.04")
             assert read(row["rate_rps"]) == good.receipt["workload"]["buckets"][0]["rate_rps"]

@@ -16,8 +16,8 @@ from pipelines.frames.canonical import canonical_bytes
 from pipelines.frames.evaluation import LANES
 from pipelines.oracle import verify
 from pipelines.receipts.build import build_receipt
-from tests.planning import row_of
-from tests.receipts.conftest import Built
+from tests.plans import row_of
+from tests.receipts.conftest import PRICED, Built
 
 LATENCIES = (
     "ttft_worst_s",
@@ -31,10 +31,14 @@ LATENCIES = (
     "decode_batch",
     "transfer_worst_s",
     "transfer_envelope_share",
+    "ttft_judged_bucket",
+    "tpot_judged_bucket",
+    "e2e_judged_bucket",
+    "cost_per_million_tokens",
 )
 
 
-@pytest.fixture(params=["good", "hopeless", "one_pool", "paced", "looped", "measured"])
+@pytest.fixture(params=["good", "hopeless", "one_pool", "paced", "looped", "measured", "routed"])
 def any_built(request: pytest.FixtureRequest) -> Built:
     found: Built = request.getfixturevalue(request.param)
     return found
@@ -134,16 +138,17 @@ class TestContents:
             if shown["status"] == "refused":
                 continue
             absent = {name for name in LATENCIES if shown[name] is None}
-            separate = scenario["topology"] == "disaggregated"
-            assert absent == (set() if separate else {"transfer_worst_s", "transfer_envelope_share"})
+            unpriced = {"cost_per_million_tokens"} if any_built.receipt["cohort"]["title"] != PRICED else set()
+            moving = scenario["topology"] in ("disaggregated", "routed")
+            assert absent == unpriced | (set() if moving else {"transfer_worst_s", "transfer_envelope_share"})
             assert shown["refusal"] is None
             assert [lanes["bucket"] for lanes in shown["lanes"]] == buckets
 
     def test_the_exported_lanes_add_up(self, any_built: Built) -> None:
         for scenario, _, shown in bounds(any_built.receipt):
-            first = 7 if scenario["topology"] == "disaggregated" else 3
             for lanes in shown["lanes"]:
                 values = [lanes[lane] for lane in LANES]
+                first = 7 if any(lanes[lane] for lane in ("transfer_wait_s", "kv_movement_s")) else 3
                 assert lanes["ttft_s"] == pytest.approx(math.fsum(values[:first]), rel=1e-9)
                 assert lanes["e2e_s"] == pytest.approx(math.fsum(values), rel=1e-9)
 
@@ -166,7 +171,8 @@ class TestContents:
             ("prefill", 0.8),
             ("decode", 0.85),
             ("link", 0.7),
-            ("slots", 0.85),
+            ("slots_mixed", 0.85),
+            ("slots_decode", 0.85),
             ("kv_mixed", 1.0),
             ("kv_prefill", 1.0),
             ("kv_decode", 1.0),

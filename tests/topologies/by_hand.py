@@ -417,6 +417,8 @@ def chunks(
 
     b = e = f = t = 0.0
     for _ in range(24):
+        if budget - b < 1:
+            return SimpleNamespace(room=budget - b)
         at = lane(b)
         t = own.pace(at.rho_pc, x, 1.0, f)
         e, f = seen(at)

@@ -25,7 +25,7 @@ def budget_of(
     scenario: str = "disaggregated/p1/d1",
     **overrides: Any,
 ) -> dict[str, Any]:
-    inputs = inputs_frame_of(compared="disaggregated", **overrides)
+    inputs = inputs_frame_of(**{"compared": "disaggregated", "ttft": 9.0, **overrides})
     table = InputTable.of(inputs)
     rows = matrix_of(inputs, requests, edges).filter(pl.col("scenario") == scenario).to_dicts()
     return transfer_budget(rows, table, workload_of(requests, edges, table))
@@ -246,8 +246,8 @@ def test_bytes_just_below_fit_and_just_above_do_not(phi: float, form: dict[str, 
 
 
 class TestStaging:
-    B, T = 2.02 / 0.899, 0.01 / 0.899
-    DECODE_WAIT = (1 - math.exp(-B)) * T / 2 + 0.5 * (B / 7) ** 3 / (7 - B) * 101 * T
+    B, T = 2.121 / 0.899, 0.0105 / 0.899
+    DECODE_WAIT = (1 - 0.899**21) * T / 2 + 0.5 * (B / 7) ** 3 / (7 - B) * 101 * T
 
     def test_what_arrives_against_what_is_free(self) -> None:
         """Two a second, each on its way for W + T; of 1 GB decoding leaves what it and the wait before it do not hold."""
@@ -265,10 +265,10 @@ class TestStaging:
         )
 
     def test_of_one_of_three_workers(self) -> None:
-        """202/3 steps a second: b = 0.707; memory for 4 sequences of 10.505 MB."""
+        """202/3 steps a second: ρ_d = 0.101/3, b = 0.707/(1 - ρ_d); memory for 4 sequences of 10.505 MB."""
         found = budget_of(scenario="disaggregated/p1/d3", kv_memory=4 * 10.505e6)["staging"][0]
         assert found["in_flight_sequences"] == close(2 / 3 * (W + 0.015))
-        assert found["free_sequences"] == close(4 - 0.707)
+        assert found["free_sequences"] == close(4 - 0.707 / (1 - 0.101 / 3))
 
     def test_states_move_and_are_held_per_sequence(self) -> None:
         """5 MB and 86 kB each: T = 0.005 + 0.005086 s."""

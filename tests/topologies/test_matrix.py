@@ -5,7 +5,7 @@ import pytest
 
 from pipelines.frames.evaluation import LANES
 from pipelines.frames.inputs import InputTable
-from pipelines.topologies.declared import AGGREGATED, CHUNKED, DISAGGREGATED
+from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.matrix import MixedCohortsError, scenario_matrix
 from pipelines.topologies.scenarios import scenario_frame
 from tests.plans import (
@@ -69,6 +69,26 @@ class TestScenarios:
     def test_one_worker_cannot_be_split(self) -> None:
         assert scenarios_of(gpus=1)["topology"].to_list() == ["aggregated", "chunked"]
 
+    def test_routed_by_threshold_then_by_the_sizes_of_three_pools(self) -> None:
+        """With and without chunks on the mixed pool; prefill workers of two GPUs leave fewer splits."""
+        routed = {"compared": "routed", "thresholds": "600 1000", "routed_chunks": "64", "gpus": 4}
+        frame = scenario_frame(InputTable.of(inputs_frame_of(**routed)), [1000])
+        names = [
+            "n1/p1/d1",
+            "n1/p1/d2",
+            "n1/p2/d1",
+            "n1/c64/p1/d1",
+            "n1/c64/p1/d2",
+            "n1/c64/p2/d1",
+            "n2/p1/d1",
+            "n2/c64/p1/d1",
+        ]
+        assert frame["scenario"].to_list() == [f"routed/t1000/{name}" for name in names]
+        assert set(frame["gpus"]) == {3, 4}
+        frame = scenario_frame(InputTable.of(inputs_frame_of(**routed, gpus_p=2)), [600, 1000])
+        assert frame["scenario"].to_list() == [f"routed/t{t}/n1/{c}p1/d1" for t in (600, 1000) for c in ("", "c64/")]
+        assert frame["threshold_tokens"].to_list() == [600, 600, 1000, 1000]
+
     def test_only_compared_topologies_are_enumerated(self) -> None:
         assert set(scenarios_of(compared="aggregated disaggregated")["topology"]) == {"aggregated", "disaggregated"}
         without_network = dict.fromkeys(["links", "line_rate", "w", "registration", "synchronization"])
@@ -97,7 +117,7 @@ class TestRows:
 
     def test_rows_of_two_cohorts_do_not_meet(self) -> None:
         inputs = inputs_frame_of()
-        one, other, _ = evaluations_of(inputs, STEADY)
+        one, other, *_ = evaluations_of(inputs, STEADY)
         other = other.with_columns(fingerprint=pl.lit("0" * 64))
         with pytest.raises(MixedCohortsError, match=r"different cohorts .*: fingerprints 000000000000, ffffffffffff$"):
             scenario_matrix([one, other], InputTable.of(inputs), UNIT_WEIGHTS)
@@ -107,9 +127,8 @@ class TestRows:
         numbers = matrix.select(pl.col(pl.Float64)).to_dict(as_series=False)
         values = [value for column in numbers.values() for value in column if value is not None]
         assert values == [float(f"{value:.9e}") for value in values]
-        exact = row_of(evaluation_of("aggregated", inputs_frame_of(), STEADY), "aggregated/n1")["tpot_s"]
-        assert exact == pytest.approx(1 / 68, rel=1e-14)
-        assert row_of(matrix_of(inputs_frame_of(), STEADY), "aggregated/n1")["tpot_worst_s"] == 0.01470588235
+        # ρ_d = 0.101: t = 0.0105/0.899 s
+        assert row_of(matrix_of(inputs_frame_of(), STEADY), "disaggregated/p1/d1")["tpot_worst_s"] == 0.01167964405
 
     def test_a_limit_is_declared_and_keeps_its_digits(self) -> None:
         row = row_of(matrix_of(inputs_frame_of(u_p=0.123456789012345), STEADY), "aggregated/n1")
@@ -118,7 +137,7 @@ class TestRows:
 
 class TestWorstBucket:
     def test_the_largest_figure_and_its_bucket(self) -> None:
-        inputs = inputs_frame_of(first_token="prefill", w=5e7)
+        inputs = inputs_frame_of(first_token="prefill", w=5e7, ttft=9.0)
         matrix = row_of(matrix_of(inputs, VARIED, [1000]), "disaggregated/p1/d1")
         evaluation = evaluation_of("disaggregated", inputs, VARIED, [1000])
         short, long = (row_of(evaluation, "disaggregated/p1/d1", bucket=bucket) for bucket in (SHORT, LONG))
@@ -129,17 +148,17 @@ class TestWorstBucket:
     def test_ttft_and_tpot_may_be_worst_in_different_buckets(self) -> None:
         """The way to the decode pool falls on 4 tokens of the short answers, and on 80 of the long ones."""
         requests = in_pairs((500, 5), (500, 5), (500, 5), (500, 5), (3000, 81))
-        matrix = matrix_of(inputs_frame_of(first_token="prefill", w=5e8), requests, [1000])
+        matrix = matrix_of(inputs_frame_of(first_token="prefill", w=5e8, ttft=9.0), requests, [1000])
         row = row_of(matrix, "disaggregated/p1/d1")
         assert (row["ttft_worst_bucket"], row["tpot_worst_bucket"]) == (LONG, SHORT)
 
     def test_the_first_bucket_speaks_if_equal_in_the_exported_digits(self) -> None:
-        row = row_of(matrix_of(inputs_frame_of(), VARIED, [1000]), "aggregated/n1")
-        assert row["tpot_worst_bucket"] == SHORT  # one pool, one pace
+        row = row_of(matrix_of(inputs_frame_of(ttft=9.0), VARIED, [1000]), "disaggregated/p1/d1")
+        assert row["tpot_worst_bucket"] == SHORT  # one pool, one pace, with the first token by decode
 
     def test_a_bucket_of_single_tokens_has_no_tpot_to_be_the_worst(self) -> None:
         requests = in_pairs((500, 1), (500, 1), (500, 1), (500, 1), (3000, 81))
-        row = row_of(matrix_of(inputs_frame_of(), requests, [1000]), "aggregated/n1")
+        row = row_of(matrix_of(inputs_frame_of(ttft=9.0), requests, [1000]), "aggregated/n1")
         assert row["tpot_worst_bucket"] == LONG
 
     def test_nothing_is_worst_where_no_request_has_two_tokens(self) -> None:
@@ -164,7 +183,7 @@ class TestTransfer:
         assert row["transfer_envelope_share"] == pytest.approx(transfer / 0.1, rel=1e-9)
 
     def test_the_longest_prompts_have_the_worst_transfer(self) -> None:
-        inputs = inputs_frame_of(w=1e8, slots=64)
+        inputs = inputs_frame_of(w=1e8, slots=64, ttft=9.0)
         evaluation = evaluation_of("disaggregated", inputs, VARIED, [1000])
         long = row_of(evaluation, "disaggregated/p1/d1", bucket=LONG)
         row = row_of(matrix_of(inputs, VARIED, [1000]), "disaggregated/p1/d1")
@@ -174,10 +193,13 @@ class TestTransfer:
 
 class TestOperatingParts:
     def test_counted_from_the_declaration(self) -> None:
-        parts = {
-            topology.name: topology.operating_parts(UNIT_WEIGHTS) for topology in (AGGREGATED, CHUNKED, DISAGGREGATED)
+        parts = {topology.name: topology.operating_parts(UNIT_WEIGHTS) for topology in TOPOLOGIES.values()}
+        assert parts == {
+            "aggregated": 1 + 1 + 0 + 1,
+            "chunked": 1 + 2 + 0 + 1,
+            "disaggregated": 2 + 3 + 1 + 5,
+            "routed": 3 + 5 + 1 + 7,
         }
-        assert parts == {"aggregated": 1 + 1 + 0 + 1, "chunked": 1 + 2 + 0 + 1, "disaggregated": 2 + 3 + 1 + 5}
 
     def test_weighed(self) -> None:
         weights = {"pools": 10.0, "queues": 2.0, "state_transfers": 0.5, "failure_edges": 0.0}
@@ -192,7 +214,9 @@ def test_what_is_dropped_from_lanes_is_the_lanes() -> None:
 
 
 def test_one_request_pattern_twice_as_long_is_the_same_cohort_twice() -> None:
-    """Figures are means of a stationary load: they do not grow with the length of the log."""
+    """Figures are means of a stationary load: they do not grow with the length of the log. The rarest gap between tokens does."""
     once = requests_of(*((place, 1000, 101) for place in range(11)))
     twice = requests_of(*((place, 1000, 101) for place in range(21)))
-    assert matrix_of(inputs_frame_of(), once).equals(matrix_of(inputs_frame_of(), twice))
+    short, long = (matrix_of(inputs_frame_of(), requests) for requests in (once, twice))
+    assert short.drop("stall_s").equals(long.drop("stall_s"))
+    assert (short["stall_s"] < long["stall_s"]).all()

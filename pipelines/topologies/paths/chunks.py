@@ -128,7 +128,7 @@ def _means(pool: _Pool, room: Floats, step: Floats) -> _Means:
     d, per_token = penalty * times.d, step / room
     pieces = mean(steps)
     crossed = mean(steps * rest)
-    whole = penalty * rest + column(d)
+    whole = column(penalty) * rest + column(d)
     factor = per_token + d / room
     slope = per_token + penalty / times.r_p
     return _Means(

@@ -3,6 +3,7 @@
 import numpy as np
 
 from pipelines.arithmetic import queues
+from pipelines.arithmetic.batches import Batch
 from pipelines.arithmetic.numbers import Floats, Number, where
 from pipelines.arithmetic.queues import Dispatch, Wait
 from pipelines.arithmetic.stalls import run_of_prompts_s
@@ -10,6 +11,7 @@ from pipelines.topologies.constants import MIXED
 from pipelines.topologies.paths.path import (
     LONG_RUNS,
     LONG_RUNS_ALONE,
+    Decoding,
     Generation,
     Load,
     PathResult,
@@ -45,6 +47,31 @@ def _decode_wait(
     return np.maximum(0.0, where(of.alone, alone, shared) + later)
 
 
+def _stall_s(work: PathWork, of: Dispatch, prompts: WholePrompts, own: Decoding, batching: Batch) -> Number:
+    """The gap that is exceeded about once in as many requests as there are: prompts that run ahead of a decode step."""
+    run = run_of_prompts_s(
+        prompts.mean,
+        prompts.second,
+        prompts.longest,
+        work.rate * of.sharing / of.workers,
+        of.sharing,
+        own.steps.seconds(own.most(batching, work.log_n)),
+        work.log_n,
+    )
+    return np.where(np.greater(of.sharing, 1), prompts.longest, 0.0) + run
+
+
+def _loads(work: PathWork, slots: Load, utilization: Number, held: Number) -> tuple[Load, ...]:
+    """Those of the pool, with ``held`` bytes per worker."""
+    known = work.constants
+    ceiling = np.minimum(known.prefill_ceiling[MIXED], known.decode[MIXED].ceiling)
+    return (
+        Load("mixed", np.asarray(utilization), ceiling, "utilization"),
+        slots,
+        Load("kv_mixed", np.asarray(held / known.kv_memory[MIXED]), 1.0, "kv_memory"),
+    )
+
+
 def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
     """Waits, pace, stall and loads of every row; prefill emits the first token."""
     known, n = work.constants, sizes.mixed
@@ -53,9 +80,7 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
     own, m, l_rate = decoding(work, MIXED, prefill_emits=True), work.requests.moments["m"], work.rate / n
     rho_p, x = l_rate * prompts.mean, l_rate * own.d1
     batching = own.batch(rho_p, x)
-    offered: Number = work.rate * of.sharing / n * (prompts.mean + own.d1 * own.steps.seconds(1.0))
-    offered = offered if np.ndim(work.rate) or np.ndim(prompts.mean) or not np.all(of.sharing == n) else _one(offered)
-    free = queues.first_free(of.sharing, offered, (1 - rho_p) * (1 - batching.some))
+    free = queues.first_free(of.sharing, _offered(work, of, prompts, own), (1 - rho_p) * (1 - batching.some))
     phi = free.interruption
     undisturbed = (1 - phi * rho_p) * own.steps.pace_s(rho_p, x, phi)
     residual = rows_of(free.wait_s(rho_p, of.sharing, undisturbed), rows)
@@ -64,25 +89,21 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
     mean_order = 1.0 if order is None else work.requests.strata.mean(order)
     after = rows_of(_decode_wait(work, of, prompts, queue, residual, mean_order), rows)
     t = rows_of(own.steps.pace_s(rho_p, x, phi, m * after / prompts.mean), rows)
-    batch = x * t
+    batch, first_step = x * t, t * (1 - phi * rho_p)
     held = known.memory.resident(
         prompts.token_seconds + work.requests.moments["p1"] * m * after + own.token_seconds(t),
         prompts.mean + m * after + own.seconds(t),
     )
-    prefill_ceiling, decode_ceiling = known.prefill_ceiling[MIXED], known.decode[MIXED].ceiling
-    slots = own.slots_load("slots_mixed", batch, decode_ceiling)
-    most = own.most(batching, work.log_n)
-    run = run_of_prompts_s(
-        prompts.mean,
-        prompts.second,
-        prompts.longest,
-        work.rate * of.sharing / n,
-        of.sharing,
-        own.steps.seconds(most),
-        work.log_n,
+    slots = own.slots_load("slots_mixed", batch, known.decode[MIXED].ceiling)
+    generation = Generation(
+        t=t,
+        alone=own.steps.seconds(1.0),
+        wait=after,
+        wait_scv=_wait_scv(queue.probability + l_rate * residual),
+        per_step=first_step * l_rate * phi * prompts.second / (1 - phi * rho_p) ** 3,
+        others=_others(own.steps.chord(rho_p, x), rho_p, batch, batching.success, of.sharing),
+        turnover=(1 - batching.success) / own.d1 if own.d1 > 0 else 1.0,
     )
-    running = np.where(np.greater(of.sharing, 1), prompts.longest, 0.0) + run
-    first_step = t * (1 - phi * rho_p)
     limit = np.where(np.greater(n, 1) & np.asarray(of.alone), LONG_RUNS_ALONE, LONG_RUNS)
     return PathResult(
         requests=work.requests,
@@ -94,38 +115,29 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
         first_step=first_step,
         t=t,
         batch=batch,
-        stall=rows_of(running, rows) if own.d1 > 0 else np.full(rows, np.nan),
+        stall=rows_of(_stall_s(work, of, prompts, own, batching), rows) if own.d1 > 0 else np.full(rows, np.nan),
         execution_strata=prompts.of_strata,
         execution_buckets=prompts.of_buckets,
         movement_strata=np.zeros(1),
         movement_buckets=np.zeros(1),
         spread=np.sqrt(work.computed.variance) * prompts.slope,
         kept=queue,
-        generation=Generation(
-            t=t,
-            alone=own.steps.seconds(1.0),
-            wait=after,
-            wait_scv=_wait_scv(queue.probability + l_rate * residual),
-            per_step=first_step * l_rate * phi * prompts.second / (1 - phi * rho_p) ** 3,
-            others=_others(own.steps.chord(rho_p, x), rho_p, batch, batching.success, of.sharing),
-            turnover=(1 - batching.success) / own.d1 if own.d1 > 0 else 1.0,
-        ),
+        generation=generation,
         floor_ttft=np.atleast_1d(np.asarray(known.a)[..., None] + prompts.of_buckets),
         floor_tpot=own.steps.seconds(1.0),
-        loads=(
-            Load("mixed", rho_p + x * own.steps.c, np.minimum(prefill_ceiling, decode_ceiling), "utilization"),
-            slots,
-            Load("kv_mixed", l_rate * held / known.kv_memory[MIXED], 1.0, "kv_memory"),
-        ),
+        loads=_loads(work, slots, rho_p + x * own.steps.c, l_rate * held),
         screening=screened(work, of, prompts.cs2, slots, rows)
         | {"runs": m * after > limit * (m * after + own.seconds(t))}
         | beyond_curves(known.prefill[MIXED], work.computed.moments["u_max"], own.steps, rho_p, rows_of(x, rows)),
     )
 
 
-def _one(values: Number) -> float:
-    """The only value of an array whose entries are all one."""
-    return float(np.ravel(values)[0])
+def _offered(work: PathWork, of: Dispatch, prompts: WholePrompts, own: Decoding) -> Number:
+    """Offered load a of the workers that share a queue: one number where it is the same for all rows."""
+    offered: Number = work.rate * of.sharing / of.workers * (prompts.mean + own.d1 * own.steps.seconds(1.0))
+    if np.ndim(work.rate) or np.ndim(prompts.mean) or not np.all(of.sharing == of.workers):
+        return offered
+    return float(np.ravel(offered)[0])
 
 
 def _wait_scv(probability: Number) -> Number:
