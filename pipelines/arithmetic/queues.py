@@ -113,7 +113,7 @@ def pool_wait(of: Dispatch, cs2: Number, offered: Number, s_mean: Number) -> Wai
     >>> float(pool_wait(dispatched("least_loaded", 2, 1.0), 1.0, 1.0, 0.3).mean_s)  # M/M/2: C/(n·(1 - ρ))·S
     0.1
     """
-    rho, spread = offered / of.workers, (of.ca2 + cs2) / 2
+    rho, spread = np.asarray(offered, dtype=np.float64) / of.workers, (of.ca2 + cs2) / 2
     single = spread * rho / (1 - rho) * s_mean * _smoothing(of.ca2, cs2, rho)
     found = _found_busy(of.ca2, cs2, rho)
     if np.all(of.alone):
@@ -133,7 +133,8 @@ def _found_busy(ca2: Number, cs2: Number, rho: Number) -> Number:
 def _smoothing(ca2: Number, cs2: Number, rho: Number) -> Number:
     """g: how much less than (ca² + cs²)/2 arrivals that come more evenly than Poisson make a queue of one worker."""
     used = np.asarray(rho * (ca2 + cs2))
-    exponent = -2 * (1 - rho) * (1 - ca2) ** 2 / (3 * np.where(used > 0, used, 1.0))
+    with np.errstate(over="ignore"):  # of a load next to nothing, nothing is left of it
+        exponent = -2 * (1 - rho) * (1 - ca2) ** 2 / (3 * np.where(used > 0, used, 1.0))
     return where(np.less(ca2, 1), np.where(used > 0, np.exp(exponent), 0.0), 1.0)
 
 

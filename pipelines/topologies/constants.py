@@ -1,6 +1,8 @@
 """The constants of one cohort under one bound: declared symbols of docs/arithmetic.md, by pool."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -110,9 +112,13 @@ def _curve(inputs: InputTable, bound: Bound, pool: str, phase: str) -> Curve | N
 
 
 def declared_curve(text: str, bound: Bound) -> Curve:
-    """The curve of an input's text under ``bound``: under the conservative one, upper times where a point has them."""
+    """The service curve of an input's text under ``bound``: under the conservative one, upper times where a point has them."""
+    return curve_under(parse_points(text), bound)
+
+
+def curve_under(points: Iterable[tuple[Any, Any, Any]], bound: Bound) -> Curve:
+    """A curve of points (size, seconds, upper seconds or None) under ``bound``."""
     upper = bound == "conservative"
-    points = parse_points(text)
     return Curve(tuple((float(b), float(high if upper and high is not None else tau)) for b, tau, high in points))
 
 

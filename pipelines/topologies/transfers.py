@@ -7,8 +7,9 @@ import numpy as np
 
 from pipelines.arithmetic.numbers import Floats, Number, column, where
 from pipelines.arithmetic.transfer import Affine, Moved, TransferModel
+from pipelines.declarations.transfer_table import parse_curve
 from pipelines.frames.inputs import Bound, InputTable
-from pipelines.topologies.constants import Constants, declared_curve
+from pipelines.topologies.constants import Constants, curve_under
 from pipelines.topologies.memory import LAYOUT_INPUT, served_cache
 from pipelines.topologies.requests import Computed, PathRequests
 
@@ -101,7 +102,7 @@ def transfer_model(inputs: InputTable, bound: Bound) -> TransferModel:
     return TransferModel(
         cache=served_cache(inputs),
         affine=affine,
-        curve=declared_curve(inputs.word(CURVE_INPUT), bound) if inputs.has(CURVE_INPUT) else None,
+        curve=curve_under(parse_curve(inputs.word(CURVE_INPUT)), bound) if inputs.has(CURVE_INPUT) else None,
         handover_s=inputs.number(HANDOVER_INPUT, bound),
         competing=inputs.number("network.competing_traffic", bound),
         relayout=inputs.number("network.relayout_factor", bound),

@@ -64,7 +64,7 @@ def inputs_of(draw: random.Random, **fixed: Any) -> pl.DataFrame:
         "chunk_tokens": draw.choice(["512", "256 1024"]),
         "thresholds": draw.choice(["1000", "4000", "1000 4000"]),
         "routed_chunks": draw.choice([None, "512", "6 1024"]),
-        "gpus": some(5, 6, 8),
+        "gpus": some(4, 5, 6),
         "rate": Ranged(some(0.5, 1.5, 4.0), high=some(4.5, 6.0)),
         "ca2": Ranged(some(1.0, 0.4, 2.0), high=some(2.5, 4.0)),
         "r_p": Ranged(some(10_000.0, 20_000.0), low=some(9000.0, 5000.0)),
@@ -87,7 +87,7 @@ def inputs_of(draw: random.Random, **fixed: Any) -> pl.DataFrame:
         given |= {"e2e_1000": some(1.0, 3.0)} if given["e2e"] else {}
     if draw.random() < 0.4:
         each = draw.choice([(1, 2), (2, 1), (2, 3)])
-        given |= {"gpus_p": each[0], "gpus_d": each[1], "gpus": 8, "gpus_per_worker": draw.choice([1, 2])}
+        given |= {"gpus_p": each[0], "gpus_d": each[1], "gpus": 7, "gpus_per_worker": draw.choice([1, 2])}
         given |= {"r_pp": 15_000.0, "d_p": 0.01, "kv_memory_p": 1e9, "r_dd": 3000.0, "t0_d": 0.01, "kv_memory_d": 2e9}
     return inputs_frame_of(**(given | fixed))
 

@@ -124,7 +124,10 @@ PRICED = "Chat with objectives of its own"
 ROUTED = (
     ("  title: Moderate chat on four workers\n", f"  title: {PRICED}\n"),
     ("  disaggregated: {}\n", "  disaggregated: {}\n  routed: {threshold_tokens: [640, 2048], chunk_tokens: [512]}\n"),
-    ("  attainment: 0.95\n", "  e2e: 20 s\n  attainment: 0.95\n  buckets:\n    - {prompt_tokens_below: 512, ttft: 300 ms, e2e: 15 s}\n"),
+    (
+        "  attainment: 0.95\n",
+        "  e2e: 20 s\n  attainment: 0.95\n  buckets:\n    - {prompt_tokens_below: 512, ttft: 300 ms, e2e: 15 s}\n",
+    ),
     (
         "  kv_memory_per_worker: {value: 40 GiB, low: 36 GiB, provenance: supplied}\n",
         "  kv_memory_per_worker: {value: 40 GiB, low: 36 GiB, provenance: supplied}\n"

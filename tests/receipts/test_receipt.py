@@ -15,9 +15,10 @@ import rfc8785
 from pipelines.frames.canonical import canonical_bytes
 from pipelines.frames.evaluation import LANES
 from pipelines.oracle import verify
+from pipelines.planning.search import kept_scenarios
 from pipelines.receipts.build import build_receipt
 from tests.plans import row_of
-from tests.receipts.conftest import PRICED, Built
+from tests.receipts.conftest import PRICED, ROUTED, Built
 
 LATENCIES = (
     "ttft_worst_s",
@@ -145,7 +146,7 @@ class TestContents:
             assert [lanes["bucket"] for lanes in shown["lanes"]] == buckets
 
     def test_the_exported_lanes_add_up(self, any_built: Built) -> None:
-        for scenario, _, shown in bounds(any_built.receipt):
+        for _, _, shown in bounds(any_built.receipt):
             for lanes in shown["lanes"]:
                 values = [lanes[lane] for lane in LANES]
                 first = 7 if any(lanes[lane] for lane in ("transfer_wait_s", "kv_movement_s")) else 3
@@ -295,6 +296,115 @@ class TestDecision:
         larger = [row for row in good.receipt["rejected"] if row["status"] == "passes_but_larger"]
         assert larger
         assert all(row["failing"] == [] for row in larger)
+
+
+class TestSearch:
+    def test_all_are_kept_of_few(self, any_built: Built) -> None:
+        search, names = any_built.receipt["search"], [row["scenario"] for row in any_built.receipt["scenarios"]]
+        assert (search["scenarios"], search["kept"], search["complete"]) == (len(names), len(names), True)
+        assert {row["scenario"] for row in search["frontier"]} <= set(names)
+
+    def test_baselines_of_what_separates(self, routed: Built) -> None:
+        rows = {row["scenario"]: row for row in routed.receipt["scenarios"]}
+        speaking = {row["scenario"] for row in routed.receipt["changes"]["speaking"]}
+        found = routed.receipt["search"]["baselines"]
+        assert [row["scenario"] for row in found] == [
+            name for name in rows if name in speaking and rows[name]["workers_decode"] is not None
+        ]
+        for row in found:
+            names = [row["aggregated"], *row["chunked"]]
+            assert {rows[name]["gpus"] for name in names} == {rows[row["scenario"]]["gpus"]}
+
+    def test_of_very_many_the_kept_rows_are_those_of_all(
+        self, routed: Built, built_with: Callable[..., Built], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is kept says of each scenario what the complete receipt says, and decides the same."""
+        monkeypatch.setattr(kept_scenarios, "__defaults__", (0,))
+        few, all_of_them = built_with(*ROUTED).receipt, routed.receipt
+        search = few["search"]
+        assert (search["complete"], search["scenarios"]) == (False, len(all_of_them["scenarios"]))
+        assert search["kept"] == len(few["scenarios"]) < search["scenarios"]
+        rows = {row["scenario"]: row for row in all_of_them["scenarios"]}
+        assert [row["scenario"] for row in few["scenarios"]] == [
+            name for name in rows if name in {row["scenario"] for row in few["scenarios"]}
+        ]
+        for row in few["scenarios"]:
+            assert row == rows[row["scenario"]]
+        assert search["frontier"] == all_of_them["search"]["frontier"]
+        assert search["baselines"] == all_of_them["search"]["baselines"]
+        assert few["decision"]["scenario"] == all_of_them["decision"]["scenario"]
+        assert few["changes"] == all_of_them["changes"]
+
+
+class TestChanges:
+    def test_one_entry_for_each_compared_topology(self, any_built: Built) -> None:
+        receipt = any_built.receipt
+        named = {row["topology"]: row["scenario"] for row in (receipt["decision"], *receipt["rejected"])}
+        speaking = [(row["topology"], row["scenario"]) for row in receipt["changes"]["speaking"]]
+        assert speaking == [(row["topology"], named[row["topology"]]) for row in receipt["topologies"]]
+
+    def test_members(self, any_built: Built) -> None:
+        for row in any_built.receipt["changes"]["speaking"]:
+            assert set(row) == {
+                "topology",
+                "scenario",
+                "margin",
+                "most_sensitive",
+                "sensitivity",
+                "break_even",
+                "fix",
+                "more_gpus",
+                "rate",
+                "one_worker_less",
+            }
+            assert row["fix"] is None or set(row["fix"]) == {"path", "factor", "value"}
+            assert row["more_gpus"] is None or set(row["more_gpus"]) == {"gpus", "scenario"}
+            assert row["rate"] is None or set(row["rate"]) == {"factor", "rate_rps", "event", "gate", "verdict"}
+        assert len(any_built.receipt["changes"]["measure_next"]) <= 5
+
+    def test_a_rate_is_not_stated_of_a_closed_loop(self, looped: Built, good: Built) -> None:
+        assert {row["rate"]["rate_rps"] for row in looped.receipt["changes"]["speaking"] if row["rate"]} <= {None}
+        for row in good.receipt["changes"]["speaking"]:
+            if row["rate"] is not None:
+                base = good.receipt["workload"]["buckets"][0]["rate_rps"]
+                assert row["rate"]["rate_rps"] == pytest.approx(base * row["rate"]["factor"], rel=1e-9)
+
+
+class TestRouted:
+    def test_paths_of_each_topology(self, routed: Built) -> None:
+        found = {row["topology"]: row["paths"] for row in routed.receipt["topologies"]}
+        assert found == {
+            "aggregated": [{"prompts": "all", "kind": "whole_prompts", "first_token": "prefill"}],
+            "chunked": [{"prompts": "all", "kind": "chunks", "first_token": "prefill"}],
+            "disaggregated": [{"prompts": "all", "kind": "separated", "first_token": "decode"}],
+            "routed": [
+                {"prompts": "below_threshold", "kind": "whole_prompts_or_chunks", "first_token": "prefill"},
+                {"prompts": "from_threshold", "kind": "separated", "first_token": "decode"},
+            ],
+        }
+
+    def test_thresholds_are_edges_and_knobs_of_routed_alone(self, routed: Built) -> None:
+        assert routed.receipt["workload"]["bucket_edges_tokens"] == [512, 640, 2048]
+        for row in routed.receipt["scenarios"]:
+            assert (row["threshold_tokens"] in (640, 2048)) == (row["topology"] == "routed")
+
+    def test_a_price_makes_costs(self, routed: Built) -> None:
+        costs = [shown["cost_per_million_tokens"] for _, _, shown in bounds(routed.receipt) if shown["goodput"]]
+        assert costs
+        assert all(cost > 0 for cost in costs)
+
+    def test_screening_names_regimes_of_rows_that_are_not_refused(self, any_built: Built) -> None:
+        known = ["arrivals", "runs", "lane", "long_prompts", "slots", "tpot", "curve"]
+        for _, _, shown in bounds(any_built.receipt):
+            assert shown["screening"] == [name for name in known if name in shown["screening"]]
+            assert shown["status"] == "evaluated" or shown["screening"] == []
+
+    def test_the_gate_on_e2e_applies(self, routed: Built, good: Built) -> None:
+        applies = [
+            next(gate["applies"] for gate in built.receipt["rules"]["gates"] if gate["id"] == "e2e_worst")
+            for built in (routed, good)
+        ]
+        assert applies == [True, False]
 
 
 class TestTruthBoundary:

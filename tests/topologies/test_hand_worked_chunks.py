@@ -283,8 +283,6 @@ class TestShortestFirst:
             assert row["prefill_wait_s"] == close(omega * ordered + found.slot)
             assert row["decode_wait_s"] == close((0.75 if bucket == SHORT else 1.0) * found.e)
 
-    # DEFECT: pipelines/topologies/paths/chunks.py keeps W for every stratum where section 7 says ω_s·W.
-    @pytest.mark.xfail(reason="kept=lane.queue ignores the order of shortest first", strict=True)
     def test_goodput(self, evaluation: pl.DataFrame) -> None:
         found, lane = self.FOUND, self.FOUND.lane
         short, long = (

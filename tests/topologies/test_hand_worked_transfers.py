@@ -111,8 +111,6 @@ class TestCurve:
         row = moved("conservative", curve=CURVE, competing=Ranged(0, high=0.5), **CURVE_ALONE)
         assert row["kv_movement_s"] == close((0.01 + 0.04 / 3) / 0.5)
 
-    # DEFECT: constants.declared_curve reads a transfer curve as one of service, which has upper times at all points or at none.
-    @pytest.mark.xfail(reason="a transfer curve may have upper times at some points", strict=True, raises=ValueError)
     def test_points_without_an_upper_time_keep_their_own(self) -> None:
         row = moved("conservative", curve="5000000:0.01 20000000:0.04:0.05", **CURVE_ALONE)
         assert row["kv_movement_s"] == close(0.01 + 0.04 / 3)

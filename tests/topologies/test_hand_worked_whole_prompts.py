@@ -361,8 +361,6 @@ class TestShortestFirst:
             assert row["decode_wait_s"] == close(share * self.BEHIND)
             assert row["first_decode_step_s"] == close(share * 0.78 * self.T)
 
-    # DEFECT: pipelines/topologies/paths/whole_prompts.py keeps W for every stratum where section 7 says ω_s·W.
-    @pytest.mark.xfail(reason="kept=queue ignores the order of shortest first", strict=True)
     def test_goodput(self, evaluation: pl.DataFrame) -> None:
         """The queue of each length keeps its distribution, ω times as long."""
         paced = replace(

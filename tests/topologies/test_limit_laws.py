@@ -144,8 +144,6 @@ class TestCohorts:
 
 
 class TestFullExactly:
-    # DEFECT: the wait for a link is computed with plain Python numbers, of which 1/(1 - ρ_l) raises where ρ_l is exactly 1.
-    @pytest.mark.xfail(reason="links_wait divides plain numbers", strict=True, raises=ZeroDivisionError)
     def test_links_that_are_full_to_the_last_digit_refuse(self) -> None:
         """Two transfers of half a second each a second: 0.25 s of overhead, 10 MB at 40 MB/s."""
         overheads = {"registration": 0.25, "synchronization": 0.0, "receiver_visibility": 0.0}

@@ -53,8 +53,8 @@ class Topology:
 
 def read_topology(file: Path) -> Topology:
     """The topology that ``file`` declares; ValueError, naming the file, where it is none."""
-    declared = yaml.safe_load(file.read_text(encoding="utf-8"))
     try:
+        declared = yaml.safe_load(file.read_text(encoding="utf-8"))
         parts = declared["parts"]
         paths = tuple(TopologyPath(path["prompts"], path["kind"]) for path in declared["paths"])
         topology = Topology(
@@ -64,7 +64,7 @@ def read_topology(file: Path) -> Topology:
             paths=paths,
             **{kind: tuple(parts[kind]) for kind in PART_KINDS},
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ValueError(f"{file}: no topology: {error!r}") from None
     unknown = [path for path in paths if path.prompts not in PROMPTS or path.kind not in KINDS]
     if unknown:

@@ -279,16 +279,17 @@ def _result(pool: _Pool, settled: _Settled, lane: _Lane, batching: Batch) -> Pat
     slots = own.slots_load("slots_mixed", batch, decode_ceiling)
     sharing, rho_pc = pool.of.sharing, lane.prompts
     limit = np.where(np.greater(n, 1) & np.asarray(pool.of.alone), LONG_RUNS_ALONE, LONG_RUNS)
+    wait = PrefillWait(
+        lane.queue,
+        lane.residual + _shared_step_s(pool, lane, batching),
+        rows_of(own.slot_wait(batch, sharing, t), rows),
+        order_of(work, pool.rate, of_strata.on_lane_s),
+    )
     return PathResult(
         requests=work.requests,
         first_token="prefill",
         admission=known.a,
-        prefill_wait=PrefillWait(
-            lane.queue,
-            lane.residual + _shared_step_s(pool, lane, batching),
-            rows_of(own.slot_wait(batch, sharing, t), rows),
-            order_of(work, pool.rate, of_strata.on_lane_s),
-        ),
+        prefill_wait=wait,
         transfer_wait=np.zeros(rows),
         after_wait=after,
         first_step=t,
@@ -300,7 +301,7 @@ def _result(pool: _Pool, settled: _Settled, lane: _Lane, batching: Batch) -> Pat
         movement_strata=np.zeros(1),
         movement_buckets=np.zeros(1),
         spread=np.sqrt(work.computed.variance) * of_strata.slope,
-        kept=lane.queue,
+        kept=wait.kept(),
         generation=Generation(
             t=t,
             alone=own.steps.seconds(1.0),

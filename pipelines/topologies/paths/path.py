@@ -104,6 +104,10 @@ class PrefillWait:
         queue = np.asarray(column(np.asarray(self.queue.mean_s)))
         return queue if self.order is None else queue * self.order
 
+    def kept(self) -> Wait:
+        """The queue with its distribution, rows x strata or rows x 1."""
+        return Wait(np.asarray(column(np.asarray(self.queue.probability))), self.queue_of_strata())
+
     def of_buckets(self, requests: PathRequests) -> Floats:
         """Mean wait of each bucket, rows x buckets or rows x 1."""
         waits = self.of_strata()

@@ -156,7 +156,7 @@ def _stall(over: Handover, prompts: WholePrompts, first_token: str) -> Floats:
 
 def _kept(wait: PrefillWait, over: Handover, first_token: str) -> Wait:
     """The queue that keeps its distribution in goodput, rows x strata or rows x 1."""
-    queue = Wait(np.asarray(column(np.asarray(wait.queue.probability))), wait.queue_of_strata())
+    queue = wait.kept()
     if first_token == "prefill":
         return queue
     link = over.link

@@ -105,11 +105,12 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
         turnover=(1 - batching.success) / own.d1 if own.d1 > 0 else 1.0,
     )
     limit = np.where(np.greater(n, 1) & np.asarray(of.alone), LONG_RUNS_ALONE, LONG_RUNS)
+    wait = PrefillWait(queue, residual, rows_of(own.slot_wait(batch, of.sharing, t), rows), order)
     return PathResult(
         requests=work.requests,
         first_token="prefill",
         admission=known.a,
-        prefill_wait=PrefillWait(queue, residual, rows_of(own.slot_wait(batch, of.sharing, t), rows), order),
+        prefill_wait=wait,
         transfer_wait=np.zeros(rows),
         after_wait=after,
         first_step=first_step,
@@ -121,7 +122,7 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
         movement_strata=np.zeros(1),
         movement_buckets=np.zeros(1),
         spread=np.sqrt(work.computed.variance) * prompts.slope,
-        kept=queue,
+        kept=wait.kept(),
         generation=generation,
         floor_ttft=np.atleast_1d(np.asarray(known.a)[..., None] + prompts.of_buckets),
         floor_tpot=own.steps.seconds(1.0),
