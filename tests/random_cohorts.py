@@ -153,7 +153,7 @@ def _traffic(draw: random.Random, cohort: Json) -> None:
         arrivals = {"rate": _supplied(f"{rate}/s", high=f"{rate * 1.3}/s")}
         cohort["requests"]["arrivals"] = arrivals | {"scv": _supplied(scv, high=scv + 1)}
     if draw.random() < 0.2:
-        cohort["objectives"]["ttft_growth"] = "600 ms"
+        cohort["objectives"]["ttft_growth"] = "380 ms"
 
 
 def _requests(draw: random.Random, requests: Json) -> None:
@@ -164,7 +164,9 @@ def _requests(draw: random.Random, requests: Json) -> None:
     if way < 0.2 and "arrivals" in requests:
         del requests["trace"]
         requests["classes_from"] = {"provenance": "supplied"}
-        lengths = draw.choice([[(1000, 0, 100)], [(400, 0, 1), (3000, 0, 1)], [(300, 0, 1), (900, 0, 40), (9000, 0, 400)]])
+        lengths = draw.choice(
+            [[(1000, 0, 100)], [(400, 0, 1), (3000, 0, 1)], [(300, 0, 1), (900, 0, 40), (9000, 0, 400)]]
+        )
         requests["classes"] = [
             {"weight": draw.choice([1, 5]), "prompt_tokens": p, "cached_prompt_tokens": h, "output_tokens": o}
             for p, h, o in lengths
@@ -260,7 +262,10 @@ def _objectives(draw: random.Random, objectives: Json) -> None:
 
 
 def _topologies(draw: random.Random, cohort: Json) -> None:
-    topologies: Json = {"aggregated": {}, "chunked": {"chunk_tokens": draw.choice([[512], [128, 512, 2048], [300, 8192]])}}
+    topologies: Json = {
+        "aggregated": {},
+        "chunked": {"chunk_tokens": draw.choice([[512], [128, 512, 2048], [300, 8192]])},
+    }
     way = draw.random()
     if way < 0.75:
         topologies["disaggregated"] = {}

@@ -124,7 +124,8 @@ def test_every_materialization_has_schema_rows_and_versions(instance: Any, graph
         shown = record.asset_materialization.metadata
         schema = shown.get("dagster/column_schema") or graph.get(found).metadata["dagster/column_schema"]
         assert schema, found
-        assert shown["dagster/row_count"].value > 0, found
+        empty = found.to_user_string() == "evaluation/routed"  # which the cohort does not compare
+        assert (shown["dagster/row_count"].value == 0) == empty, found
         tags = record.asset_materialization.tags
         assert tags["dagster/data_version"]
         assert tags["dagster/code_version"]
@@ -151,7 +152,7 @@ def test_a_plan_where_nothing_qualifies_shows_failed_checks_and_still_exports(
         for event in found
     }
     assert set(passed) == GATES
-    assert not any(passed.values())
+    assert {name for name, held in passed.items() if held} == {"e2e_worst"}  # which does not apply
     assert materialization(instance, "verified_receipt", "overloaded").run_id == run
     assert (planned["overloaded"].directory / "receipt.json").is_file()
 

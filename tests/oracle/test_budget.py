@@ -138,7 +138,7 @@ def test_a_curve_that_is_level_at_its_end_takes_any_size() -> None:
 def test_staging() -> None:
     of = envelope()
     step = 0.011 / 0.958
-    decode_wait = (1 - math.exp(-42 * step)) * 0.011 / 2
+    decode_wait = (1 - (1 - 0.042) ** 11) * step / 2
     assert staging_of(of) == close(
         {"in_flight_sequences": 2 * (LINK + 0.203), "free_sequences": 64 - 42 * step,
          "in_flight_bytes": 1e5 * 2 * (2000 * LINK + 506),

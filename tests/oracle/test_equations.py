@@ -5,11 +5,13 @@ import math
 import pytest
 
 from pipelines.oracle import equations as eq
+from pipelines.oracle import extremes as ex
 from pipelines.oracle import queues as qu
 from pipelines.oracle.curves import Curve
 from pipelines.oracle.pacing import Steps
 from pipelines.oracle.parameters import Parameters
 from pipelines.oracle.traffic import Moments, Stratum, split_scv, with_hits
+from tests.oracle import by_hand
 from tests.oracle.example import CACHED, EXAMPLE, LONG, SHORT, WHOLE, parameters, with_whole
 
 
@@ -86,16 +88,22 @@ def test_one_server_with_poisson_arrivals_is_pollaczek_khinchine(utilization: fl
     assert wait.probability == close(utilization)
 
 
-def test_seven_servers_share_a_queue() -> None:
-    # sqrt(2 x 8) - 1 = 3, so Pw = 0.5³ = 1/8, and W = (3 + 1)/2 x 1/8 / (7 x 0.5) x 14
-    wait = qu.shared_queue(3.0, 1.0, 0.5, 7, 14.0)
-    assert wait.probability == close(1 / 8)
-    assert wait.mean_s == close(1.0)
+def test_two_servers_share_a_queue() -> None:
+    # Erlang: B_1 = 1/2, B_2 = 1/5 of 1 erlang; 0.2/(1 - 0.5 x 0.8) = 1/3; W = (3 + 1)/2 x 1/3 / (2 x 0.5) x 3
+    wait = qu.shared_queue(3.0, 1.0, 0.5, 2, 3.0)
+    assert (wait.probability, wait.mean_s) == (close(1 / 3), close(2.0))
+
+
+def test_regular_arrivals_wait_less() -> None:
+    # ca² = cs² = 1/2, rho = 1/2: exp(-2/3 x 1/4 / 1); Pw = 1/2 - 1/2 x 1/4 x 1.75 / (1 - 1/4 + 2.5/4)
+    wait = qu.single_queue(0.5, 0.5, 0.5, 2.0)
+    assert wait.mean_s == close(0.5 * 2 * math.exp(-1 / 6))
+    assert wait.probability == close(0.5 - 0.125 * 1.75 / 1.375)
 
 
 def test_round_robin_gives_every_worker_a_part_of_the_variation() -> None:
     # (4/4 + 0.5)/2 x 0.6/0.4 x 2
-    wait = qu.pool_queue(True, 4.0, 0.5, 0.6, 4, 2.0)
+    wait = qu.Pool(4, round_robin=True).wait(4.0, 0.5, 0.6, 2.0)
     assert wait.mean_s == close(0.75 * 1.5 * 2)
     assert wait.probability == 0.6
 
@@ -103,17 +111,68 @@ def test_round_robin_gives_every_worker_a_part_of_the_variation() -> None:
 def test_one_slot_is_a_queue_on_one_server() -> None:
     # sigma = 0.5, H = 20 x 0.1 = 2, cH² = 500/400 - 1 = 0.25: 1.25/2 x 0.5/0.5 x 2
     work = eq.decode_work(WHOLE, prefill_emits_first_token=True)
-    assert qu.slot_wait_s(1, work.steps_scv, 0.5, 20 * 0.1) == close(1.25)
+    assert qu.slot_wait_s(qu.Pool(1), 1, work.steps_scv, 0.5, 20 * 0.1) == close(1.25)
+
+
+def test_slots_of_all_workers_are_full_less_often() -> None:
+    # 7 slots: sqrt(16) - 1 = 3, so 1.25/2 x 1/8 / (7 x 0.5) x 2; in turn, each worker has its own
+    assert qu.slot_wait_s(qu.Pool(7), 1, 0.25, 0.5, 2.0) == close(1.25 / 28)
+    assert qu.slot_wait_s(qu.Pool(7, round_robin=True), 1, 0.25, 0.5, 2.0) == close(1.25)
 
 
 def test_no_decode_steps_need_no_slot() -> None:
     work = eq.DecodeWork(0.0, 0.0, 0.0)
-    assert qu.slot_wait_s(64, work.steps_scv, 0.0, 0.0) == 0
+    assert qu.slot_wait_s(qu.Pool(1), 64, work.steps_scv, 0.0, 0.0) == 0
     assert (work.resident_tokens, work.steps_scv) == (0, 0)
 
 
-def test_a_newcomer_waits_half_a_step_if_one_is_running() -> None:
-    assert qu.residual_step_s(math.log(4), 0.08) == close(3 / 4 * 0.04)
+class TestFreeMoment:
+    def test_of_one_worker_is_half_a_step(self) -> None:
+        moment = qu.free_moment(qu.Pool(1), 0.4, 0.2, 0.75)
+        assert (moment.rest_s(0.2, 0.08), moment.met) == (close(0.03), 1.0)
+
+    def test_of_two_workers(self) -> None:
+        # a = 1, E = B(1, 1) = 1/2; p_0 = 0.8 x 0.5 = 0.4: 0.4 + 0.3 = 0.7, beta = 3/7, y = (0.2 + 0.6)/1.4 = 4/7
+        moment = qu.free_moment(qu.Pool(2), 1.0, 0.2, 0.5)
+        assert (moment.all_busy, moment.not_idle, moment.met) == (close(3 / 7), close(4 / 7), close(0.75))
+        # gamma = 0.35
+        earliest = (1 + 0.35 + 0.35**2) / 3 - 0.35**2
+        assert moment.rest_s(0.2, 0.07) == close(0.03 * earliest / 0.96)
+
+    def test_workers_that_are_never_idle(self) -> None:
+        moment = qu.free_moment(qu.Pool(2), 5.0, 0.2, 1.0)
+        assert (moment.all_busy, moment.not_idle, moment.met) == (1.0, 1.0, 1.0)
+
+    def test_nothing_is_offered(self) -> None:
+        assert qu.free_moment(qu.Pool(2), 0.0, 0.0, 0.0).rest_s(0.0, 1.0) == 0
+
+
+def test_a_run_of_two_workers() -> None:
+    # rho = 1/2: k = 2, alpha = beta = 1/2; k = 1 + 2 - 1/2 = 5/2, alpha = 1.5/2.5, beta = 1/2.5
+    assert qu.run_prompts(2, 0.5) == close((0.6 + 0.4) / 0.6)
+
+
+def test_most_of_a_poisson_number_and_of_a_negative_binomial() -> None:
+    assert ex.poisson_most(3.0, math.log(1000), 1e9) == close(
+        by_hand.halved(lambda k: k * math.log(k / 3) - k + 3 - math.log(1000), 3.0, 100.0)
+    )
+    steps = Steps(0.01, 0.001, 0.0)
+    crowd = steps.crowd(0.2, 400.0)
+    # kappa_0 = 0.4/0.8
+    assert ex.most_sequences(crowd, math.log(1000), 256) == close(by_hand.most_sequences(0.5, 11, math.log(1000)))
+    assert ex.most_sequences(crowd, math.log(1000), 20) == 20
+    assert ex.most_sequences(steps.crowd(0.2, 0.0), math.log(1000), 20) == 1
+    assert ex.most_sequences(steps.crowd(0.2, 1e-9), math.log(2), 20) == 1
+
+
+def test_nothing_runs_over_a_link_that_takes_no_time() -> None:
+    assert ex.longest_run_s(1.0, 1, 1.0, (0.0, 0.0, 0.0), 0.0) == 0
+
+
+def test_sequences_of_a_worker_with_level_steps_are_poisson() -> None:
+    level = Steps(0.0, 0.0, 0.0, Curve(((1.0, 0.01), (8.0, 0.01))))
+    assert level.crowd(0.5, 50.0).busy == close(1 - math.exp(-50 * 0.01 / 0.5))
+    assert level.crowd(0.5, 50.0).level
 
 
 def test_the_example_is_consistent() -> None:
@@ -180,6 +239,12 @@ class TestPace:
         steps = Steps(0.0, 0.0, 0.0, Curve(((1.0, 0.01), (4.0, 0.01), (5.0, 0.1), (100.0, 0.101))))
         assert steps.pace(0.0, 200.0) == close(0.01)
         assert steps.seconds(1 + 200 * 0.01) == close(0.01)
+
+    def test_beside_those_of_the_same_run(self) -> None:
+        # 0.85 t = 0.01 + 0.001 (1 + 2 + 50 t)
+        assert Steps(0.01, 0.001, 0.0).pace(0.3, 100.0, 0.5, 2.0) == close(0.013 / 0.8)
+        # measured: beyond four sequences from the start, along the steep piece, 5 ms each: t = -0.01 + 0.005 (5 + 10 t)
+        assert self.STEPS.pace(0.0, 10.0, 1.0, 4.0) == close(0.015 / 0.95)
 
     def test_context_adds_to_each_piece(self) -> None:
         steps = Steps(0.0, 0.0, 0.001, self.STEPS.curve)

@@ -5,15 +5,20 @@ Two requests a second. Prefill takes 0.06 s or 0.16 s: 0.11 s on average, second
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from pipelines.oracle.chunking import chunks, full_step_s
-from pipelines.oracle.pieces import chunks_of
+from pipelines.oracle.chunking import Arriving, chunks, full_step_s
+from pipelines.oracle.goodput import FirstTokens, Generation
+from pipelines.oracle.pacing import Crowd
 from pipelines.oracle.parameters import Setting
-from pipelines.oracle.queues import Wait
-from pipelines.oracle.scenario import Evaluation, Figures, Knobs, PathFigures, Refusal, Timeline, goodput
+from pipelines.oracle.pieces import chunks_of
+from pipelines.oracle.queues import Pool, Wait
+from pipelines.oracle.scenario import Evaluation, Figures, Knobs, Refusal, goodput
+from pipelines.oracle.screening import Regime, screening
 from pipelines.oracle.topologies import evaluate
+from tests.oracle import by_hand
 from tests.oracle.example import CACHED, EXAMPLE, LONG, MEMORY, SHORT, WHOLE, parameters, setting, with_whole
 
 PREFILL_QUEUE = 2 * 0.0146 / (2 * (1 - 0.22))
@@ -39,17 +44,22 @@ def refused(of: Setting, knobs: Knobs) -> tuple[Evaluation, Refusal]:
 
 
 class TestAggregated:
-    """rho_p = 0.22; 40 decode tokens a second at 1 ms: rho_d = 0.04; t = (0.01 + 0.001)/(1 - 0.22 - 0.04)."""
+    """rho_p = 0.22; 40 decode tokens a second at 1 ms: rho_d = 0.04, kappa_0 = 0.04/0.78, r_0 = 0.011/0.001."""
 
     KNOBS = Knobs("aggregated", 1)
-    STEP = 0.011 / 0.74
+    KAPPA = 0.04 / 0.78
+    REST = (1 - (1 - KAPPA) ** 11) * 0.78 * (0.011 / 0.74) / 2
+    BEHIND = 2 * (PREFILL_QUEUE + REST + 0.11) / 0.78
+    """Prompts that run between a request's own prefill and its first decode step."""
+    WAIT = 0.11 * BEHIND
+    STEP = (0.01 + 0.001 * (1 + BEHIND)) / 0.74
     BATCH = 40 * STEP
 
     def test_loads(self) -> None:
         evaluation, figures = evaluated(setting(), self.KNOBS)
         loads = {load.resource: load.utilization for load in evaluation.loads}
         # E[p S] = (1000 x 0.06 + 3000 x 0.16)/2 = 270; PD + D2/2 = 40250
-        resident = 1e5 * 2 * (270 + self.STEP * 40250)
+        resident = 1e5 * 2 * (270 + 2000 * self.WAIT + self.STEP * 40250)
         assert loads == close_all({"mixed": 0.26, "slots_mixed": self.BATCH / 64, "kv_mixed": resident / MEMORY})
         assert figures.decode_batch == close(self.BATCH)
         assert (evaluation.tightest, evaluation.pressure) == ("mixed", close(0.26 / 0.8))
@@ -57,33 +67,61 @@ class TestAggregated:
     def test_lanes_of_the_long_bucket(self) -> None:
         _, figures = evaluated(setting(), self.KNOBS)
         long = figures.timelines[1]
-        # the step a newcomer finds holds one sequence at least: 0.011 s
-        wait = PREFILL_QUEUE + (1 - math.exp(-self.BATCH)) * 0.011 / 2
-        # 20 tokens follow the first; slots: (0.56/64)^10.4 is nothing
-        assert long.lanes == close_all((0.002, wait, 0.16, 0, 0, 0, self.STEP, 19 * self.STEP))
+        wait, step = PREFILL_QUEUE + self.REST, self.STEP
+        # 20 tokens follow the first; slots: (0.6/64)^10.4 is nothing
+        assert long.lanes == close_all((0.002, wait, 0.16, 0, 0, self.WAIT, 0.78 * step, 19 * step))
         assert long.ttft_s == close(0.002 + wait + 0.16)
-        assert long.e2e_s == close(0.002 + wait + 0.16 + 20 * self.STEP)
-        assert long.tpot_s == close(self.STEP)
-        assert figures.stall_s == close(0.16 + 0.011)
-        assert (figures.dominant_queue, figures.transfer_worst_s) == ("prefill", None)
+        assert long.tpot_s == close((self.WAIT + 19.78 * step) / 20)
+        assert (figures.dominant_queue, figures.transfer_worst_s) == ("decode", None)
+
+    def test_a_run_of_prompts_stalls(self) -> None:
+        _, figures = evaluated(setting(), self.KNOBS)
+        step = 0.01 + 0.001 * by_hand.most_sequences(self.KAPPA, 11, by_hand.LN_4)
+        assert figures.stall_s == close(by_hand.run_s(by_hand.LN_4, 2, 0.11, 0.0146, 0.16, step))
+
+    def test_the_shortest_prompt_goes_first(self) -> None:
+        # sigma = 0.06, 0.22: 0.78/0.94 and 1/0.94 of the wait, 0.8872 on average; what is saved is waited afterwards
+        _, figures = evaluated(setting(shortest_first=True), self.KNOBS)
+        short, long = (0.78 / 0.94, 1 / 0.94)
+        saved = (PREFILL_QUEUE + self.REST) * (1 - (short + long) / 2)
+        waits = [(PREFILL_QUEUE + self.REST) * order for order in (short, long)]
+        assert [line.lanes[1] for line in figures.timelines] == close_all(waits)
+        assert [line.lanes[5] for line in figures.timelines] == close_all([self.WAIT + saved] * 2)
 
     def test_goodput_keeps_the_distribution_of_the_prefill_queue(self) -> None:
         # 1 ms is left for the queue of the long prompts, which is empty with probability 1 - 0.22
-        residual = (1 - math.exp(-self.BATCH)) * 0.011 / 2
-        of = setting(ttft=0.002 + residual + 0.16 + 0.001)
+        of = setting(ttft=0.002 + self.REST + 0.16 + 0.001, tpot=1e6)
         _, figures = evaluated(of, self.KNOBS)
         late = [0.22 * math.exp(-0.22 * slack / PREFILL_QUEUE) for slack in (0.101, 0.001)]
         assert goodput(of.objectives, figures) == pytest.approx(1 - sum(late) / 2, rel=1e-9)
 
+    def test_goodput_of_the_pace(self) -> None:
+        # 10 or 30 steps: a wait, and what steps take beyond a single sequence's
+        of = setting(ttft=1e6, tpot=0.02)
+        _, figures = evaluated(of, self.KNOBS)
+        waiting = 0.22 + 2 * self.REST
+        met = []
+        for steps in (10, 30):
+            mean = self.WAIT + steps * (self.STEP - 0.011)
+            x = steps / 20 * (1 - self.KAPPA)
+            around = (steps * 0.001 / 0.78) ** 2 * self.BATCH / (1 - self.KAPPA) * 2 * (x - 1 + math.exp(-x)) / x**2
+            interrupted = steps * 0.78 * self.STEP * 2 * 0.0146 / 0.78**3
+            spread = (self.WAIT**2 * (2 / waiting - 1) + interrupted + around) / mean**2
+            assert spread > 1
+            some = 2 / (1 + spread)
+            met.append(1 - some * math.exp(-some * steps * 0.009 / mean))
+        assert goodput(of.objectives, figures) == pytest.approx(sum(met) / 2, rel=1e-9)
+
     def test_cached_tokens_are_not_computed_but_are_resident(self) -> None:
-        # u = 400, 1200: S = 0.03, 0.07; E[p S] = (1000 x 0.03 + 3000 x 0.07)/2 = 120; rho_p = 2 x 0.05
+        # u = 400, 1200: S = 0.03, 0.07, second moment 0.0029; E[p S] = (1000 x 0.03 + 3000 x 0.07)/2 = 120; rho_p = 0.1
         evaluation = evaluate(setting(), with_whole(CACHED), self.KNOBS)
         assert evaluation.figures is not None
-        step = 0.011 / 0.86
+        rest = (1 - (1 - 0.04 / 0.9) ** 11) * 0.9 * (0.011 / 0.86) / 2
+        behind = 2 * (0.0029 / 0.9 + rest + 0.05) / 0.9
+        step = (0.011 + 0.001 * behind) / 0.86
         loads = {load.resource: load.utilization for load in evaluation.loads}
-        resident = 1e5 * 2 * (120 + step * 40250)
+        resident = 1e5 * 2 * (120 + 2000 * 0.05 * behind + step * 40250)
         assert loads == close_all({"mixed": 0.14, "slots_mixed": 40 * step / 64, "kv_mixed": resident / MEMORY})
-        assert evaluation.figures.stall_s == close(0.07 + 0.011)
 
     def test_the_first_load_at_its_ceiling_refuses_and_ends_the_list(self) -> None:
         evaluation, refusal = refused(setting(prefill_ceiling=0.26), self.KNOBS)
@@ -91,8 +129,8 @@ class TestAggregated:
         assert [load.resource for load in evaluation.loads] == ["mixed"]
 
     def test_memory_refuses_at_its_size(self) -> None:
-        # S = 0.177, 0.51: t = 0.011/0.313; 2 sequences fit and 1.4 decode, but prompts being prefilled hold as much
-        evaluation, refusal = refused(setting(kv_memory_bytes=4e8, prefill_tokens_per_s=6000.0), self.KNOBS)
+        # 2 sequences fit and 0.6 decode, but prompts that are prefilled and wait hold as much
+        evaluation, refusal = refused(setting(kv_memory_bytes=2.2e8), self.KNOBS)
         assert (refusal.kind, refusal.resource, refusal.limit) == ("kv_memory", "kv_mixed", 1.0)
         assert [load.resource for load in evaluation.loads] == ["mixed", "slots_mixed", "kv_mixed"]
 
@@ -108,8 +146,7 @@ class TestBatchCap:
         busy = (batch / 4) ** (math.sqrt(10) - 1)
         # H = 20 t, cH² = 500/400 - 1
         slots = 1.25 / 2 * busy / (4 * (1 - batch / 4)) * 20 * step
-        wait = PREFILL_QUEUE + (1 - math.exp(-batch)) * 0.011 / 2 + slots
-        assert figures.timelines[0].lanes[1] == close(wait)
+        assert figures.timelines[0].lanes[1] == close(PREFILL_QUEUE + TestAggregated.REST + slots)
 
     def test_a_batch_that_memory_caps_is_refused_for_memory(self) -> None:
         # room for 1.1 sequences, and 0.56 decode on average: half of them, with a ceiling of 0.5
@@ -127,50 +164,50 @@ class TestBatchCap:
 
 
 class TestChunked:
-    """A budget of 500 tokens.
-
-    First pass, h = 500: 2 and 6 chunks, mean 4: rho_pc = 2 (0.04 + 0.1) = 0.28, t = 0.011/0.68, b = 0.6.
-    From the second pass on, h = 499.4: 3 and 7 chunks, mean 5: rho_pc = 2 (0.05 + 0.1) = 0.3, t = 0.011/0.66.
-    """
+    """A budget of 500 tokens, of which decode takes about one: 3 and 7 pieces; rho_pc = 2 (0.05 + 0.1) = 0.3."""
 
     KNOBS = Knobs("chunked", 1, chunk_tokens=500)
-    STEP = 0.011 / 0.66
-    BATCH = 40 * STEP
-    FULL = 0.01 + BATCH * 0.001 + 0.01
-    SHORT_S, LONG_S = 3 * FULL + 0.05, 7 * FULL + 0.15
+    END = by_hand.chunked(2.0, 500.0)
 
     def test_the_passes_settle(self) -> None:
-        end = chunks(parameters(), EXAMPLE.requests, 500).settle(2.0, 1.0)
-        assert (end.rho, end.pace_s, end.batch, end.room) == close_all((0.34, self.STEP, self.BATCH, 500 - self.BATCH))
+        end = chunks(parameters(), EXAMPLE.requests, 500).settle(Arriving(Pool(1), 2.0, 1.0))
+        own = self.END
+        assert own.counts == (3, 7)
+        assert (end.rho, end.pace_s, end.batch, end.room, end.decode_wait_s) == close_all(
+            (0.34, own.pace, own.batch, 500 - own.batch, own.wait)
+        )
 
     def test_loads(self) -> None:
         evaluation, _ = evaluated(setting(), self.KNOBS)
         loads = {load.resource: load.utilization for load in evaluation.loads}
-        resident = 1e5 * 2 * ((1000 * self.SHORT_S + 3000 * self.LONG_S) / 2 + self.STEP * 40250)
-        lane = 2 * (self.SHORT_S + self.LONG_S) / 2
-        expected = {"mixed": 0.34, "prefill_lane": lane, "slots_mixed": self.BATCH / 64, "kv_mixed": resident / MEMORY}
+        own, (short, long) = self.END, self.END.executions
+        resident = 1e5 * 2 * ((1000 * short + 3000 * long) / 2 + 2000 * own.wait + own.pace * 40250) / MEMORY
+        expected = {"mixed": 0.34, "prefill_lane": own.lane, "slots_mixed": own.batch / 64, "kv_mixed": resident}
         assert loads == close_all(expected)
 
     def test_lanes_of_the_short_bucket(self) -> None:
         _, figures = evaluated(setting(), self.KNOBS)
-        # one worker, Poisson arrivals
-        queue = (self.SHORT_S**2 + self.LONG_S**2) / (2 * (1 - (self.SHORT_S + self.LONG_S)))
-        wait = queue + (1 - math.exp(-self.BATCH)) * 0.011 / 2
-        assert figures.timelines[0].lanes == close_all((0.002, wait, self.SHORT_S, 0, 0, 0, self.STEP, 19 * self.STEP))
-        assert figures.stall_s == close(self.FULL + (500 - self.BATCH) / 20000)
+        own = self.END
+        # f(C') - f(1) is the time of the tokens but one
+        wait = own.prefill_wait(2.0, (499 - own.batch) / 20000)
+        expected = (0.002, wait, own.executions[0], 0, 0, own.wait, own.pace, 19 * own.pace)
+        assert figures.timelines[0].lanes == close_all(expected)
 
-    def test_the_last_chunk_is_the_dearest(self) -> None:
-        # tokens 2501 to 3000: 500/20000 + 1e-8 (9e6 - 6.25e6)
-        assert last_chunk_s(parameters(prefill_s_per_token2=1e-8), 3000, 500) == close(0.01 + 0.025 + 0.0275)
-        assert last_chunk_s(parameters(), 3000, 3000) == close(0.16)
+    def test_a_full_step_of_several_prompts_stalls(self) -> None:
+        _, figures = evaluated(setting(), self.KNOBS)
+        own, log_n = self.END, by_hand.LN_4
+        most = by_hand.most_sequences(0.04 / 0.7, 11, log_n)
+        longest = max(0.001 * (most - own.batch), by_hand.longer_step_s(own.batch, 0.001, log_n))
+        came = 2 * (0.01 + 0.001 * most + 0.035)
+        others = by_hand.halved(lambda k: k * math.log(k / came) - k + came - log_n, came, 1e3)
+        pieces = (others + 1) * (0.01 + 1 / 20000) + 0.035
+        assert figures.stall_s == close(own.step + longest + pieces)
 
-    def test_a_chunk_is_not_longer_than_the_most_uncached_tokens(self) -> None:
-        # 1200 of 3000 tokens are left to compute, in a budget of 8192: tokens 1801 to 3000
-        traffic = with_whole(CACHED)
-        figures = evaluate(setting(prefill_s_per_token2=1e-8), traffic, Knobs("chunked", 1, chunk_tokens=8192)).figures
-        assert figures is not None
-        full = 0.01 + figures.decode_batch * 0.001 + 0.01
-        assert figures.stall_s == close(full + 0.06 + 1e-8 * (3000**2 - 1800**2))
+    def test_the_last_piece_is_the_dearest(self) -> None:
+        # tokens 2501 to 3000: 500/20000 + 1e-8 (9e6 - 6.25e6); with another prompt's token, 10 ms and 50 us more
+        of = parameters(prefill_s_per_token2=1e-8)
+        assert full_step_s(of, 3000, (500, 1, 500)) == close(0.01 + 0.025 + 0.0275)
+        assert full_step_s(parameters(), 3000, (3000, 2, 3000)) == close(0.16 + 0.01005)
 
     def test_a_prompt_takes_a_step_even_if_nothing_is_left_to_compute(self) -> None:
         assert chunks_of(0.0, 499.0) == 1
@@ -197,15 +234,20 @@ class TestChunked:
 
 
 class TestDisaggregated:
-    """42 decode tokens a second: rho_d = 0.042, t = 0.011/0.958; a transfer takes 0.103 s or 0.303 s: rho_l = 0.406."""
+    """42 decode tokens a second: rho_d = 0.042; t = 0.011/(1 - 0.042). Transfers take 0.103 s and 0.303 s: rho_l = 0.406."""
 
     KNOBS = Knobs("disaggregated", workers_prefill=1, workers_decode=1)
     STEP = 0.011 / 0.958
     BATCH = 42 * STEP
     LINK = (0.103**2 + 0.303**2) / (2 * (1 - 0.406))
 
-    def decode_wait(self, batch: float) -> float:
-        return (1 - math.exp(-batch)) * 0.011 / 2
+    def rest(self, kappa: float, step: float) -> float:
+        return (1 - (1 - kappa) ** 11) * step / 2
+
+    def longest_step(self, kappa: float, step: float) -> float:
+        batch, log_n = 1000 * kappa * step, by_hand.LN_4
+        more = 0.001 * (by_hand.most_sequences(kappa, 11, log_n) - batch)
+        return 0.01 + 0.001 * batch + max(more, by_hand.longer_step_s(batch, 0.001, log_n))
 
     def test_loads(self) -> None:
         evaluation, _ = evaluated(setting(), self.KNOBS)
@@ -213,7 +255,7 @@ class TestDisaggregated:
         # p x W_l + E[p T]; E[p T] = (1000 x 0.103 + 3000 x 0.303)/2 = 506; PD + D2/2 = 42000 + 270.5
         moving = 2000 * self.LINK + 506
         prefill = 1e5 * 2 * (270 + moving) / MEMORY
-        decode = 1e5 * 2 * (moving + 2000 * self.decode_wait(self.BATCH) + self.STEP * 42270.5) / MEMORY
+        decode = 1e5 * 2 * (moving + 2000 * self.rest(0.042, self.STEP) + self.STEP * 42270.5) / MEMORY
         staging = 2 * (self.LINK + 0.203) / (64 - self.BATCH)
         assert loads == close_all(
             {"prefill": 0.22, "decode": 0.042, "link": 0.406, "slots_decode": self.BATCH / 64, "kv_prefill": prefill,
@@ -223,25 +265,26 @@ class TestDisaggregated:
     def test_lanes_when_decode_emits_the_first_token(self) -> None:
         _, figures = evaluated(setting(), self.KNOBS)
         long = figures.timelines[1]
-        wait = self.decode_wait(self.BATCH)
+        wait = self.rest(0.042, self.STEP)
         assert long.lanes == close_all((0.002, PREFILL_QUEUE, 0.16, self.LINK, 0.303, wait, self.STEP, 20 * self.STEP))
         assert long.ttft_s == close(0.002 + PREFILL_QUEUE + 0.16 + self.LINK + 0.303 + wait + self.STEP)
         assert long.tpot_s == close(self.STEP)
         assert figures.transfer_worst_s == close(self.LINK + 0.303)
-        assert (figures.stall_s, figures.dominant_queue) == (close(0.011), "transfer")
-        assert figures.paths[0].queue.mean_s == close(self.LINK)
+        assert (figures.stall_s, figures.dominant_queue) == (close(self.longest_step(0.042, self.STEP)), "transfer")
+        assert figures.paths[0].firsts().queue.mean_s == close(self.LINK)
 
     def test_lanes_when_prefill_emits_the_first_token(self) -> None:
         of = setting(decode_emits_first_token=False)
         _, figures = evaluated(of, self.KNOBS)
         long = figures.timelines[1]
         step = 0.011 / 0.96
-        wait = self.decode_wait(40 * step)
+        wait = self.rest(0.04, step)
         assert long.lanes == close_all((0.002, PREFILL_QUEUE, 0.16, self.LINK, 0.303, wait, step, 19 * step))
         assert long.ttft_s == close(0.002 + PREFILL_QUEUE + 0.16)
         assert long.tpot_s == close((self.LINK + 0.303 + wait + 20 * step) / 20)
-        assert figures.stall_s == close(self.LINK + 0.303 + wait + 0.011)
-        assert figures.paths[0].queue.mean_s == close(PREFILL_QUEUE)
+        run = by_hand.run_s(by_hand.LN_4, 2, 0.203, (0.103**2 + 0.303**2) / 2, 0.303, 0.0)
+        assert figures.stall_s == close(run + 0.303 + 2 * self.longest_step(0.04, step))
+        assert figures.paths[0].firsts().queue.mean_s == close(PREFILL_QUEUE)
 
     def test_overlap_hides_payload_but_not_more_than_prefill(self) -> None:
         # half of the payload is 0.05 s and 0.15 s, less than prefill; all of it, 0.1 s and 0.3 s, is more
@@ -273,15 +316,13 @@ class TestPenalty:
     """The prompt's part of a step takes a quarter longer beside decode tokens."""
 
     def test_it_lengthens_the_prompts_part_alone(self) -> None:
-        # 3 and 7 chunks as without it: rho_pc = 1.25 x 0.3, t = 0.011/(1 - 0.375 - 0.04)
+        # 3 and 7 pieces as without it: rho_pc = 1.25 x 0.3
         evaluation, figures = evaluated(setting(mixed_step_penalty=0.25), TestChunked.KNOBS)
-        batch = 40 * 0.011 / 0.585
-        step = 0.01 + batch * 0.001
+        own = by_hand.chunked(2.0, 500.0, 0.25)
         assert evaluation.loads[0].utilization == close(0.415)
-        assert [line.lanes[2] for line in figures.timelines] == close_all(
-            [3 * step + 1.25 * (0.03 + 0.05), 7 * step + 1.25 * (0.07 + 0.15)]
-        )
-        assert figures.stall_s == close(step + 1.25 * (0.01 + (500 - batch) / 20000))
+        assert own.own == close_all((1.25 * (0.03 + 0.05), 1.25 * (0.07 + 0.15)))
+        assert [line.lanes[2] for line in figures.timelines] == close_all(list(own.executions))
+        assert figures.timelines[0].lanes[5] == close(own.wait)
 
     def test_whole_prompts_have_none(self) -> None:
         assert evaluated(setting(mixed_step_penalty=0.25), TestAggregated.KNOBS)[0].loads[0].utilization == close(0.26)
@@ -291,6 +332,11 @@ class TestRouted:
     """Prompts of 1000 tokens on one mixed worker, of 3000 on pools of one each: one of either a second."""
 
     KNOBS = Knobs("routed", 1, 1, 1, None, 2048)
+    QUEUE = 0.06**2 / (2 * 0.94)
+    """Prompts of one length, Poisson arrivals: rho S / (2 (1 - rho))."""
+    REST = (1 - (1 - 0.02 / 0.94) ** 11) * 0.94 * (0.011 / 0.92) / 2
+    BEHIND = (QUEUE + REST + 0.06) / 0.94
+    STEP = (0.011 + 0.001 * BEHIND) / 0.92
 
     def test_loads_of_both_paths(self) -> None:
         evaluation, figures = evaluated(setting(), self.KNOBS)
@@ -300,21 +346,21 @@ class TestRouted:
         # 20 decode tokens a second beside prefill of 0.06; 21 on the decode worker; a transfer takes 0.303 s
         assert loads[0][1] == close(0.08)
         assert [loads[place][1] for place in (3, 4, 5)] == close_all([0.16, 0.021, 0.303])
-        assert figures.decode_batch == close(max(20 * 0.011 / 0.92, 21 * 0.011 / 0.979))
+        assert figures.decode_batch == close(max(20 * self.STEP, 21 * 0.011 / 0.979))
         assert [line.bucket for line in figures.timelines] == [SHORT, LONG]
 
     def test_waits_are_those_of_the_paths_own_requests(self) -> None:
         _, figures = evaluated(setting(), self.KNOBS)
         short, long = figures.timelines
-        batch, step = 20 * 0.011 / 0.92, 0.011 / 0.979
-        # prompts of one length, Poisson arrivals: rho S / (2 (1 - rho))
-        short_wait = 0.06**2 / (2 * 0.94) + (1 - math.exp(-batch)) * 0.011 / 2
-        assert short.lanes == close_all((0.002, short_wait, 0.06, 0, 0, 0, 0.011 / 0.92, 19 * 0.011 / 0.92))
+        pace, step = self.STEP, 0.011 / 0.979
+        lanes = (0.002, self.QUEUE + self.REST, 0.06, 0, 0, 0.06 * self.BEHIND, 0.94 * pace, 19 * pace)
+        assert short.lanes == close_all(lanes)
         link = 0.303**2 / (2 * (1 - 0.303))
-        decode_wait = (1 - math.exp(-21 * step)) * 0.011 / 2
+        decode_wait = (1 - (1 - 0.021) ** 11) * step / 2
         queue = 0.16**2 / (2 * 0.84)
         assert long.lanes == close_all((0.002, queue, 0.16, link, 0.303, decode_wait, step, 20 * step))
-        assert figures.stall_s == close(0.06 + 0.011)
+        most = by_hand.most_sequences(0.02 / 0.94, 11, by_hand.LN_2)
+        assert figures.stall_s == close(by_hand.run_s(by_hand.LN_2, 1, 0.06, 0.06**2, 0.06, 0.01 + 0.001 * most))
         assert figures.transfer_worst_s == close(link + 0.303)
         assert figures.dominant_queue == "transfer"
 
@@ -323,15 +369,15 @@ class TestRouted:
         bursts = replace(EXAMPLE, arrival_scv=9.0)
         figures = evaluate(setting(), bursts, self.KNOBS).figures
         assert figures is not None
-        assert figures.paths[0].queue.mean_s == close(5 * 0.06**2 / (2 * 0.94))
+        assert figures.paths[0].firsts().queue.mean_s == close(5 * 0.06**2 / (2 * 0.94))
 
     def test_goodput_is_of_the_whole_cohort(self) -> None:
         # 1 ms is left for the queue of the short prompts, which is empty with probability 0.94; the long ones are late
-        of = setting(ttft=1e9)
+        of = setting(ttft=1e9, tpot=1e6)
         assert goodput(of.objectives, evaluated(of, self.KNOBS)[1]) == close(1.0)
-        short = evaluated(of, self.KNOBS)[1].paths[0]
-        of = setting(ttft=1e9, of_edges=((2048, {"ttft": short.stratum_ttft_s[0] - short.queue.mean_s + 0.001}),))
-        late = 0.06 * math.exp(-0.06 * 0.001 / short.queue.mean_s)
+        edge = 0.002 + self.REST + 0.06 + 0.001
+        of = setting(ttft=1e9, tpot=1e6, of_edges=((2048, {"ttft": edge}),))
+        late = 0.06 * math.exp(-0.06 * 0.001 / self.QUEUE)
         assert goodput(of.objectives, evaluated(of, self.KNOBS)[1]) == pytest.approx((1 - late) / 2 + 0.5, rel=1e-9)
 
     def test_the_short_path_may_have_chunks(self) -> None:
@@ -381,31 +427,82 @@ class TestFloors:
 class TestGoodput:
     """A queue with Pw = 0.5 and W = 2 s, before strata whose other lanes take 1 s and 7 s."""
 
-    def figures(self, tpot_s: float | None) -> Figures:
-        lines = tuple(Timeline(bucket, (0.0,) * 8, 1.0, 1.0, tpot_s, 0.5) for bucket in (SHORT, LONG))
-        return Figures((PathFigures(EXAMPLE.requests, lines, (3.0, 9.0), Wait(2.0, 0.5), {}, 1.0, None),))
+    def firsts(self, spread_s: float = 0.0, order: float = 1.0) -> FirstTokens:
+        return FirstTokens(Wait(2.0, 0.5), (order, order), (1.0, 7.0), (spread_s, spread_s))
 
     def test_a_stratum_without_room_misses(self) -> None:
         # 4 s are left for the first: 1 - 0.5 exp(-0.5 x 4 / 2); none for the second
-        met = goodput(setting(ttft=5.0).objectives, self.figures(0.01))
-        assert met == close((1 - 0.5 * math.exp(-1)) / 2)
+        assert self.firsts().met(5.0, 0) == close(1 - 0.5 * math.exp(-1))
+        assert self.firsts().met(5.0, 1) == 0
 
-    def test_a_slow_bucket_misses(self) -> None:
-        assert goodput(setting(ttft=5.0).objectives, self.figures(0.06)) == 0
+    def test_half_of_a_stratum_is_slower(self) -> None:
+        assert self.firsts(spread_s=1.0).met(5.0, 0) == close(1 - (math.exp(-0.75) + math.exp(-1.25)) / 4)
+        assert self.firsts(spread_s=5.0).met(5.0, 0) == close((1 - 0.5 * math.exp(-2.25)) / 2)
 
-    def test_a_bucket_of_single_tokens_has_no_pace_to_miss(self) -> None:
-        assert goodput(setting(ttft=1e6).objectives, self.figures(None)) == close(1.0)
+    def test_who_goes_first_waits_less(self) -> None:
+        assert self.firsts(order=0.5).met(5.0, 0) == close(1 - 0.5 * math.exp(-2))
+
+    def generation(self, pace_s: float, **others: float) -> Generation:
+        return Generation(Crowd(0.0, 0.0, 1.0, 0.01, 0.001), pace_s, 0.0, 1, 20.0, (0.2,), **others)
+
+    def test_an_excess_that_varies_little_has_a_least(self) -> None:
+        # 10 steps of 12 ms: 0.2 + 0.02 s more than 10 ms each, of which 0.11 s at least
+        of = self.generation(0.012, wait_variance_s2=0.11**2)
+        assert of.met(0, 11, 0.02) == 0
+        assert of.met(0, 11, 0.043) == close(1 - math.exp(-0.22 / 0.11))
+
+    def test_an_excess_that_varies_much_is_often_nothing(self) -> None:
+        of = self.generation(0.012, step_variance_s2=3 * 0.22**2 / 10)
+        assert of.met(0, 11, 0.01) == close(0.5)
+        assert of.met(0, 11, 0.054) == close(1 - 0.5 * math.exp(-1))
+        assert of.met(0, 11, 0.0099) == 0
+
+    def test_single_tokens_have_no_pace_to_miss(self) -> None:
+        assert self.generation(0.012).met(0, 1, 0.001) == 1
+
+    def test_all_meet_what_the_longest_step_meets(self) -> None:
+        assert self.generation(0.012, wait_variance_s2=1.0, longest_step_s=0.03).met(0, 11, 0.03) == 1
+
+
+class TestScreening:
+    """Names of the regimes that a row is in."""
+
+    @pytest.mark.parametrize(
+        ("changes", "names"),
+        [
+            ({}, []),
+            ({"arrival_scv": 2.1}, ["arrivals"]),
+            ({"arrival_scv": 0.4, "slots": 0.71}, ["arrivals", "slots"]),
+            ({"waiting": 0.2}, []),
+            ({"waiting": 0.2, "in_turn": True}, ["runs"]),
+            ({"waiting": 0.26, "lane": 0.61}, ["runs", "lane"]),
+            ({"prefill_scv": 2.1}, ["long_prompts"]),
+            ({"prefill_scv": 2.1, "sharing": 1}, []),
+            ({"pace_s": 0.034, "buckets": (SHORT,), "leaves_curve": True}, ["tpot", "curve"]),
+            ({"pace_s": 0.033, "buckets": (SHORT,)}, []),
+        ],
+    )
+    def test_of_one_path(self, changes: dict[str, Any], names: list[str]) -> None:
+        plain = Regime(arrival_scv=1.0, sharing=2, prefill_scv=1.0, slots=0.1, leaves_curve=False)
+        assert screening([replace(plain, **changes)], setting().objectives) == names
+
+    def test_of_either_path_in_order(self) -> None:
+        lane = Regime(1.0, 2, 1.0, 0.1, False, lane=0.7)
+        assert screening([lane, replace(lane, lane=None, arrival_scv=3.0)], setting().objectives) == [
+            "arrivals",
+            "lane",
+        ]
 
 
 class TestGoodputOfAll:
     def test_what_is_left_for_all_of_an_answer(self) -> None:
-        # 20 tokens after the first take 20 t: an e2e of 1 ms more than the rest leaves as much for the queue
-        of = setting(ttft=1e9)
-        path = evaluated(of, TestAggregated.KNOBS)[1].paths[0]
-        rest = path.stratum_ttft_s[1] - path.queue.mean_s + 20 * TestAggregated.STEP
-        figures = evaluated(of, TestAggregated.KNOBS)[1]
+        # what follows the first token takes a wait and 19.78 t: an e2e of 1 ms more leaves as much for the queue
+        one = TestAggregated
+        rest = 0.002 + one.REST + 0.16 + one.WAIT + 19.78 * one.STEP
+        of = setting(ttft=1e9, tpot=1e6)
+        figures = evaluated(of, one.KNOBS)[1]
         late = [0.22 * math.exp(-0.22 * slack / PREFILL_QUEUE) for slack in (0.101, 0.001)]
-        objectives = setting(ttft=1e9, e2e=rest + 0.001).objectives
+        objectives = setting(ttft=1e9, tpot=1e6, e2e=rest + 0.001).objectives
         assert goodput(objectives, figures) == pytest.approx(1 - sum(late) / 2, rel=1e-9)
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +16,7 @@ from pipelines.oracle.curves import Curve, parse_curve
 from pipelines.oracle.parameters import Parameters
 from pipelines.oracle.scenario import Knobs
 from pipelines.oracle.traffic import Requests, Stratum, traffic_of
+from tests.oracle import by_hand
 from tests.oracle import forging as forge
 from tests.oracle.example import EXAMPLE, SHORT, evaluator, parameters
 from tests.oracle.handmade import receipt_of
@@ -199,7 +199,10 @@ class TestLinks:
         rho = 2 * mean / 3
         assert evaluation.loads[2].utilization == close(rho)
         assert evaluation.figures is not None
-        wait = second / mean**2 / 2 * rho ** (math.sqrt(8) - 1) / (3 * (1 - rho)) * mean
+        # Erlang, of 3 rho erlangs
+        a = 3 * rho
+        lost = a**3 / 6 / (1 + a + a**2 / 2 + a**3 / 6)
+        wait = second / mean**2 / 2 * lost / (1 - rho * (1 - lost)) / (3 * (1 - rho)) * mean
         assert evaluation.figures.timelines[0].lanes[3] == close(wait)
 
 
@@ -209,8 +212,13 @@ def test_the_longest_prompt_moves_whole_and_in_whole_blocks() -> None:
     figures = of.evaluate(Knobs("disaggregated", workers_prefill=1, workers_decode=1)).figures
     assert figures is not None
     assert figures.transit is not None
-    moved = figures.stall_s - figures.transit.wait_s - figures.transit.decode_wait_s - 0.011  # type: ignore[operator]
-    assert moved == close(0.003 + 3008 * 1e-4)
+    transit, longest = figures.transit, 0.003 + 3008 * 1e-4
+    link = transit.movement
+    run = by_hand.run_s(by_hand.LN_4, 2, link.link_s, link.link_m2_s2, longest, 0.0)
+    kappa, step = 0.04, 0.011 / 0.96
+    more = 0.001 * (by_hand.most_sequences(kappa, 11, by_hand.LN_4) - 40 * step)
+    steps = 0.01 + 0.04 * step + max(more, by_hand.longer_step_s(40 * step, 0.001, by_hand.LN_4))
+    assert figures.stall_s == close(run + longest + transit.slot_s + 2 * steps)
 
 
 def test_a_bucket_moves_as_its_strata_do() -> None:

@@ -226,7 +226,7 @@ class TestBudget:
         budget = separated["transfer"]["budget"]
         values = [value for row in (*budget["rows"], *budget["staging"]) for value in row.values()]
         numbers = [value for value in values if isinstance(value, float)]
-        assert numbers
+        assert numbers or not budget["rows"]  # both bounds are refused
         assert numbers == [float(f"{value:.9e}") for value in numbers]
 
     def test_what_fits_of_a_bandwidth(self, good: Built) -> None:
