@@ -20,12 +20,14 @@ SWING = 0.1
 FARTHEST = 16.0
 """Break-evens are looked for down to a part of this and up to its multiple."""
 
-STEPS_PER_DOUBLING = 4
+STEPS_PER_DOUBLING, CLOSED_STEPS_PER_DOUBLING = 4, 1
+"""How finely break-evens are looked for; in a closed loop, where each step is a search for a rate, less so."""
 FACTOR_DIGITS = 8
 BEYOND = 1e-6
 """How far beyond a break-even the scenario is looked at."""
 
-_SECTIONS = 128
+_SECTIONS, _CLOSED_SECTIONS = 128, 4
+"""Parts that an interval is cut into at a time: steps cost more than rows, but in a closed loop, where each row is a search."""
 _ROWS = 4096
 
 
@@ -156,8 +158,8 @@ def most_sensitive(rows: list[Sensitivity], margin: float | None) -> str | None:
 def break_evens(of: Speaking) -> list[BreakEven]:
     """Of every input the nearest factors below and above 1 at which the scenario begins or ceases to pass, in table order, ascending."""
     passing = bool(of.now().passes[0])
-    steps = int(np.log2(FARTHEST)) * STEPS_PER_DOUBLING
-    ladder = 2.0 ** (np.arange(1, steps + 1) / STEPS_PER_DOUBLING)
+    each = CLOSED_STEPS_PER_DOUBLING if of.inputs.has(CONCURRENCY_INPUT) else STEPS_PER_DOUBLING
+    ladder = 2.0 ** (np.arange(1, int(np.log2(FARTHEST)) * each + 1) / each)
     paths = [variable.path for variable in of.variables]
     flips = _first_flips(of, paths, [1 / ladder, ladder], passing)
     found: list[tuple[str, float]] = []
@@ -195,7 +197,8 @@ def _first_flips(
 
 def _narrowed(of: Speaking, paths: list[str], near: Floats, far: Floats, passing: bool) -> tuple[Floats, Floats]:
     """``near`` and ``far`` brought together: at the one the scenario is as now, at the other it is not."""
-    inner = np.arange(1, _SECTIONS) / _SECTIONS
+    sections = _CLOSED_SECTIONS if of.inputs.has(CONCURRENCY_INPUT) else _SECTIONS
+    inner = np.arange(1, sections) / sections
     rows = np.arange(len(paths))
     while (np.abs(far - near) > 10.0**-FACTOR_DIGITS / 2 * np.abs(far)).any():
         edges = near[:, None] * (far / near)[:, None] ** inner
