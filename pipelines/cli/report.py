@@ -11,8 +11,8 @@ from rich.table import Table
 from pipelines.cli.run import PlanResult
 from pipelines.gates.wording import SYMBOLS, shown
 
-_WIDTH = 140
-"""Columns that the tables may take: cut figures would be worse than wrapped lines."""
+_WIDTH, _LEAST_OF_GATES, _OF_SCENARIO = 140, 50, 32
+"""Columns that the tables may take, more where many scenarios stand side by side: cut figures would be worse than wrapped lines."""
 
 _COLUMNS = (
     "GPUs",
@@ -32,7 +32,8 @@ _COLUMNS = (
 def print_report(result: PlanResult) -> None:
     """Topologies, verdicts, decision, what was rejected and why, and where the exports are."""
     console = Console(highlight=False)
-    console.width = max(console.width if console.is_terminal else 0, _WIDTH)
+    needed = _LEAST_OF_GATES + _OF_SCENARIO * len(result.headlines)
+    console.width = max(console.width if console.is_terminal else 0, _WIDTH, needed)
     click.echo(
         f"{result.cohort}: the scenario that speaks for each topology (latencies are modeled means, not measurements)"
     )
@@ -115,6 +116,11 @@ def _print_decision(result: PlanResult) -> None:
     for row in result.headlines:
         if row["standing"] == "chosen":
             click.echo(f"decision: {row['topology']} ({row['scenario']}), {row['reason']}")
+            if row["screening"]:
+                regimes = ", ".join(row["screening"].split())
+                click.echo(
+                    f"for screening only ({regimes}): its figures are known to be off there, see docs/accuracy.md"
+                )
     if chosen is None:
         click.echo("decision: no topology qualifies")
     for row in result.headlines:

@@ -5,6 +5,7 @@ from typing import Any
 SYMBOLS = {"lte": "<=", "lt": "<", "gte": ">=", "gt": ">"}
 
 _MILLISECONDS_BELOW_S = 1.0
+_FLOORS = {"ttft_floor": "TTFT", "tpot_floor": "TPOT"}
 
 
 def shown(value: float | None, unit: str) -> str:
@@ -54,6 +55,10 @@ def refusal(row: dict[str, Any]) -> str:
     ... )
     'refused: utilization of mixed 1.2, ceiling 0.8'
     """
+    if row["refusal_kind"] in _FLOORS:
+        name = _FLOORS[row["refusal_kind"]]
+        alone, objective = (shown(row[f"refusal_{end}"], "s") for end in ("figure", "limit"))
+        return f"refused: {name} of {row['refusal_resource']} is {alone} on idle workers, objective {objective}"
     kind, resource = row["refusal_kind"].replace("_", " "), row["refusal_resource"].replace("_", " ")
     figure, limit = row["refusal_figure"], row["refusal_limit"]
     if figure < limit:  # a prefill lane without room: the one figure that is too small, not too large

@@ -19,9 +19,9 @@ CHECK = "changes"
 SECTION = "docs/arithmetic.md section 9"
 DOWN, UP = 0.9, 1.1
 LEAST_FACTOR, LARGEST_FACTOR = 1 / 16, 16.0
-FIRST_STEP = 2**0.25
+FIRST_STEP, FIRST_STEP_OF_LOOP = 2**0.25, 2.0
 FACTOR_DIGITS = 8
-"""Break-evens are looked for on four steps per doubling, and narrowed down to so many digits."""
+"""Break-evens are looked for on four steps per doubling (one in a closed loop), and narrowed down to so many digits."""
 NEAR = 1e-6
 """By this share before and after a break-even, passing is not the same."""
 MOST_TO_MEASURE = 5
@@ -126,7 +126,8 @@ def _check_most_sensitive(ledger: Ledger, of: Speaking, moves: Mapping[str, floa
 
 def _check_turned(ledger: Ledger, bench: Bench, of: Speaking, path: str, factor: float) -> None:
     """What does not pass as before from a small change on to the first step of the search breaks even on the way."""
-    step = FIRST_STEP if factor > 1 else 1 / FIRST_STEP
+    first = FIRST_STEP_OF_LOOP if CONCURRENCY in bench.plan.inputs.rows else FIRST_STEP
+    step = first if factor > 1 else 1 / first
     if not bench.changeable(path, step) or bench.standing(of.knobs, path, step).passes == of.base.passes:
         return
     low, high = min(step, 1.0), max(step, 1.0)

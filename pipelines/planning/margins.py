@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.arithmetic.numbers import Bools, Floats, Number
+from pipelines.frames.digits import significant_values
 from pipelines.frames.inputs import BOUNDS, Bound, InputTable
 from pipelines.frames.metrics import METRICS
 from pipelines.gates.judge import UPPER_LIMITS, judged_by_bucket
@@ -102,7 +103,8 @@ def _judged(inputs: InputTable, rows: Rows, figures: Figures, gate: Gate) -> tup
     figure, limit = gate_figure(inputs, rows, figures, gate)
     if METRICS[gate["metric"]].needs_latency:
         figure = np.where(figures.judged.refused, np.nan, figure)
-    verdict = np.where(np.isnan(figure), REFUSED, np.where(holds(gate, figure, limit), PASS, FAIL))
+    exported = significant_values(figure)  # what is judged has the exported digits; margins keep all
+    verdict = np.where(np.isnan(figure), REFUSED, np.where(holds(gate, exported, limit), PASS, FAIL))
     distance = limit - figure if gate["op"] in UPPER_LIMITS else figure - limit
     return verdict, np.where(limit != 0, distance / np.where(limit != 0, limit, 1.0), np.nan)
 

@@ -16,6 +16,8 @@ FIGURES = (
     "tightest",
     "dominant_queue",
     "transfer_envelope_share",
+    "cost_per_million_tokens",
+    "screening",
 )
 
 

@@ -125,9 +125,7 @@ class _Loop:
             excess[open_] = np.stack([known[rows, last], known[rows, last + 1]], axis=1)
         return low
 
-    def _tried(
-        self, rows: NDArray[np.int64], low: Floats, high: Floats, excess: Floats
-    ) -> tuple[Floats, Floats]:
+    def _tried(self, rows: NDArray[np.int64], low: Floats, high: Floats, excess: Floats) -> tuple[Floats, Floats]:
         """Three rates within the interval of each of ``rows``, with its ends, in order, and the excess at each."""
         gap = high - low
         blind = ~np.isfinite(excess[:, 1])

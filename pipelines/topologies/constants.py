@@ -215,14 +215,11 @@ class Objectives:
 
 
 def bucket_objective_path(inputs: InputTable, upper: int | None, name: str) -> str:
-    """Where the objective ``name`` of a bucket is declared: the smallest edge at or above its upper one, else the common one."""
-    edges = sorted(
-        int(path.split(".")[2])
-        for path in inputs.rows
-        if path.startswith("objectives.buckets.") and path.endswith(f".{name}")
-    )
+    """Where the objective ``name`` of a bucket is declared: at the smallest edge at or above its upper one, if there, else in common."""
+    edges = {int(path.split(".")[2]) for path in inputs.rows if path.startswith("objectives.buckets.")}
     fitting = [edge for edge in edges if upper is not None and edge >= upper]
-    return f"objectives.buckets.{fitting[0]}.{name}" if fitting else f"objectives.{name}"
+    own = f"objectives.buckets.{min(fitting)}.{name}" if fitting else ""
+    return own if inputs.has(own) else f"objectives.{name}"
 
 
 def objectives(inputs: InputTable, bound: Bound, uppers: list[int | None]) -> Objectives:

@@ -22,6 +22,25 @@ FEWEST_REQUESTS = 3
 
 def read_cohort_requests(cohort: Cohort, *, shown_as: str | None = None) -> CohortRequests:
     """The requests of ``cohort``; DeclarationProblems where its log is faulty, does not have what is declared, or is too short."""
+    found = _read(cohort, shown_as)
+    _check_thresholds(cohort, found.requests)
+    return found
+
+
+def _check_thresholds(cohort: Cohort, requests: pl.DataFrame) -> None:
+    """DeclarationProblems where no routing threshold leaves requests on both paths."""
+    prompts = requests["prompt_tokens"].to_numpy()
+    shortest, longest = int(prompts.min()), int(prompts.max())
+    edges = cohort.threshold_tokens
+    if not edges or any(shortest < edge <= longest for edge in edges):
+        return
+    lengths = f"{shortest} tokens" if shortest == longest else f"{shortest} to {longest} tokens"
+    found = f"prompts are of {lengths}: no threshold leaves some below and some from it on"
+    hint = "leave routed out" if shortest == longest else None
+    raise _placed(cohort, [Misfit("topologies.routed.threshold_tokens", f"{found}; expected one within them", hint)])
+
+
+def _read(cohort: Cohort, shown_as: str | None) -> CohortRequests:
     if cohort.trace is None:
         assert cohort.classes is not None
         return of_classes(cohort.classes)

@@ -90,7 +90,7 @@ def test_a_value_of_another_type_is_a_fault_for_both(
 
 def _means_something_else(at: Place) -> bool:
     """Whether the schema also says what must hold between neighbours, which the verifier checks later."""
-    return at[0] in ("scenarios", "inputs", "decision", "rules", "transfer", "topologies", "workload", "kv")
+    return at[0] in ("scenarios", "inputs", "decision", "rules", "transfer", "topologies", "workload", "kv", "changes")
 
 
 def _at(value: Any, at: Place) -> Any:

@@ -109,7 +109,7 @@ def _strata(pool: _Pool, room: Floats, step: Floats) -> _Strata:
     """The prompts of every stratum where a step of ``step`` seconds has ``room`` for them."""
     computed, times = pool.work.computed, pool.times.rows()
     penalty, per_token, steps = 1 + column(pool.work.constants.penalty), (step / room)[:, None], _steps(pool, room)
-    own = np.asarray(penalty * times.prompt_s(computed.u, computed.z, computed.uu, steps))
+    own = np.asarray(penalty * times.prompt_s(computed.u, computed.z, computed.u * computed.u, steps))
     begun = penalty * times.d * (1 + computed.u / room[:, None] - steps)
     slope = per_token + penalty * times.slope(computed.u / steps)
     return _Strata(steps, own, per_token * computed.u + own + begun, slope)
