@@ -268,8 +268,7 @@ class Figures:
         """Where a TPOT objective is so near to the mean that goodput depends on how TPOT varies, which is hard to say beside prefill."""
         if _moves(one.path):
             return {}
-        answering = one.path.requests.of_buckets("o1") > 1
-        near = one.objectives.tpot[:, answering] < TPOT_NEAR * one.path.t[:, None]
+        near = one.objectives.tpot < TPOT_NEAR * one.path.t[:, None]
         return {"tpot": np.broadcast_to(near.any(axis=1), (self.rows,))}
 
     @cached_property
