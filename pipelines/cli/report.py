@@ -119,7 +119,7 @@ def _print_decision(result: PlanResult) -> None:
             if row["screening"]:
                 regimes = ", ".join(row["screening"].split())
                 click.echo(
-                    f"for screening only ({regimes}): its figures are known to be off there, see docs/accuracy.md"
+                    f"for screening ({regimes}): the closed forms may be off there, see docs/accuracy.md; replay or measure"
                 )
     if chosen is None:
         click.echo("decision: no topology qualifies")

@@ -23,7 +23,7 @@ FIRST_STEP, FIRST_STEP_OF_LOOP = 2**0.25, 2.0
 FACTOR_DIGITS = 8
 """Break-evens are looked for on four steps per doubling (one in a closed loop), and narrowed down to so many digits."""
 NEAR, NEAR_OF_LOOP = 1e-6, 1e-4
-"""By this share before and after a break-even, passing is not the same (the larger one in a closed loop, whose rate each solves in its own way)."""
+"""By this share before and after a break-even, passing is not the same: by the larger in a closed loop, whose rate is solved twice."""
 MOST_TO_MEASURE = 5
 MOST_INVENTORY = 4
 """So many times the GPUs are looked at to mend a nearest miss."""

@@ -34,7 +34,7 @@ _SECTIONS = 16
 _GAP = 2.0**-50
 """Relative width at which an interval is closed: a few doubles."""
 
-_MANY = 256
+_MANY = 32
 """Rows from which on evaluations cost more than steps."""
 
 _BESIDE = 2.0**-8
