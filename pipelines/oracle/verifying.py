@@ -29,6 +29,9 @@ from .workload import check_workload
 
 MATRIX_NAME = "matrix.csv"
 
+_INCOMPUTABLE = (ArithmeticError, RecursionError, ValueError, TypeError, LookupError)
+"""What a damaged receipt may end a computation with: it is rejected, whatever was found before."""
+
 
 def verify(receipt_path: Path, matrix_path: Path | None = None) -> Verification:
     """Verify a receipt, and the matrix given or found beside it; raise `Unreadable` if there is nothing to verify."""
@@ -45,8 +48,8 @@ def verify(receipt_path: Path, matrix_path: Path | None = None) -> Verification:
             notes.append("nothing was recomputed: the structure is not that of a receipt")
         elif not check_content(ledger, file.receipt, matrix):
             notes.append("the scenarios were not recomputed: the inputs table or the arrivals are not usable")
-    except (ArithmeticError, RecursionError) as error:
-        why = "no receipt of a plan has figures or nesting beyond what can be computed with"
+    except _INCOMPUTABLE as error:
+        why = "no receipt of a plan has figures, labels or nesting that cannot be computed with"
         ledger.holds("arithmetic", "receipt", False, type(error).__name__, "figures that can be recomputed", why)
     return Verification(str(receipt_path), str(path) if path else None, ledger.checked, ledger.disagreements, notes)
 

@@ -12,7 +12,7 @@ from pipelines.cli import command
 from pipelines.frames.canonical import canonical_bytes
 from pipelines.receipts.build import build_receipt
 from tests.conftest import Planned
-from tests.planning import plan_of
+from tests.plans import plan_of
 
 _BLOCK = re.compile(
     r"<!-- output: phaseledger transfer budget receipts/(?P<of>\S+) -->\n```\n(?P<shown>.*?)```", re.DOTALL

@@ -125,14 +125,14 @@ def one_load_for_both_phases(receipt: Receipt) -> None:
 
 
 def all_workers_in_one_pool(receipt: Receipt) -> None:
-    recompute(receipt, knobs_of=lambda knobs: Knobs("aggregated", knobs.workers), topologies=("disaggregated",))
+    recompute(receipt, mistaken=lambda knobs: Knobs("aggregated", knobs.workers), topologies=("disaggregated",))
 
 
 def all_workers_in_both_phases(receipt: Receipt) -> None:
     def merged(knobs: Knobs) -> Knobs:
         return replace(knobs, workers_prefill=knobs.workers, workers_decode=knobs.workers)
 
-    recompute(receipt, knobs_of=merged, topologies=("disaggregated",))
+    recompute(receipt, mistaken=merged, topologies=("disaggregated",))
 
 
 MERGE_THE_PHASE_QUEUES = {

@@ -6,14 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 
-from pipelines.arithmetic import queues
 from pipelines.frames.canonical import canonical_bytes
 from pipelines.oracle import Verification, render_text, verify
-from pipelines.receipts import build
-from pipelines.topologies import constants, declared
+from pipelines.receipts import build, scenarios
+from pipelines.topologies import constants, question
+from pipelines.topologies.paths import separated
 from tests.oracle import forging as forge
 from tests.oracle.cohorts import FULL, HYBRID, STACKS, STRAIGHT, Changes, planned, supplied
 from tests.oracle.filling import Receipt
@@ -33,41 +32,50 @@ def verified(cohort: str, project: Path, directory: Path) -> Verification:
 
 def with_merged_phase_queues(patch: pytest.MonkeyPatch) -> None:
     """Prefill waits as if decode workers served prompts too."""
-    original = queues.pool_wait
+    original = separated._prefill_wait
 
-    def merged(dispatch: str, ca2: Any, cs2: Any, rho: Any, servers: Any, s_mean: Any) -> queues.Wait:
-        if servers.meta.output_name() != "workers_prefill":
-            return original(dispatch, ca2, cs2, rho, servers, s_mean)
-        both = servers + pl.col("workers_decode")
-        return original(dispatch, ca2, cs2, rho * servers / both, both, s_mean)
+    def merged(work: Any, n_p: Any, prompts: Any) -> Any:
+        return original(work, n_p + 1, prompts)
 
-    patch.setattr(queues, "pool_wait", merged)
+    patch.setattr(separated, "_prefill_wait", merged)
 
 
 def with_peak_prefill_rate(patch: pytest.MonkeyPatch) -> None:
-    patch.setitem(constants._SYMBOLS, "r_p", "service.prefill.peak_tokens_per_second")
+    original = constants.pool_number
+
+    def at_peak(inputs: Any, bound: Any, pool: str, phase: str, name: str, default: float = 0.0) -> Any:
+        peak = "peak_tokens_per_second" if (phase, name) == ("prefill", "tokens_per_second") else name
+        return original(inputs, bound, pool, phase, peak, default)
+
+    patch.setattr(constants, "pool_number", at_peak)
 
 
 def ignoring_a_full_pool(patch: pytest.MonkeyPatch) -> None:
-    for name, topology in declared.TOPOLOGIES.items():
-        others = tuple(load for load in topology.loads if load.resource not in ("mixed", "prefill"))
-        patch.setitem(declared.TOPOLOGIES, name, replace(topology, loads=others))
+    """Every path as evaluated, but without the loads of the pools that prefill."""
+    for kind, evaluate in list(question._LANES.items()):
+
+        def without(work: Any, sizes: Any, evaluate: Any = evaluate) -> Any:
+            found = evaluate(work, sizes)
+            others = tuple(load for load in found.loads if load.resource not in ("mixed", "prefill"))
+            return replace(found, loads=others)
+
+        patch.setitem(question._LANES, kind, without)
 
 
 def with_higher_ceilings(patch: pytest.MonkeyPatch) -> None:
     """Refuses only just before saturation, whatever ceiling is declared."""
-    original = constants._constants
-    patch.setattr(
-        constants,
-        "_constants",
-        lambda inputs, bound: original(inputs, bound) | {"u_m": 0.999, "u_p": 0.999},
-    )
+    original = constants.pool_number
+
+    def high(inputs: Any, bound: Any, pool: str, phase: str, name: str, default: float = 0.0) -> Any:
+        return 0.999 if name == "utilization_ceiling" else original(inputs, bound, pool, phase, name, default)
+
+    patch.setattr(constants, "pool_number", high)
 
 
 def reporting_as(**claims: str) -> Mutation:
     def mutate(patch: pytest.MonkeyPatch) -> None:
-        original = build._bound
-        patch.setattr(build, "_bound", lambda *arguments: original(*arguments) | claims)
+        original = scenarios._bound
+        patch.setattr(scenarios, "_bound", lambda *arguments: original(*arguments) | claims)
 
     return mutate
 
@@ -155,7 +163,11 @@ OTHER_DECLARATIONS: dict[str, tuple[str, Changes, str]] = {
     "relayout ignored": ("hybrid", {"network.relayout_factor": supplied(1)}, MOVEMENT),
     "all of the prefix at its destination": ("hybrid", {"network.prefix_at_destination": supplied(1)}, MOVEMENT),
     "links of each worker for shared ones": ("windows", {"network.link_sharing": "per_prefill_worker"}, LINK),
-    "a batch cap raised": ("latent", {"inventory.kv_tokens_per_worker": supplied(10**6)}, r"\.loads\[slots\]\.util"),
+    "a batch cap raised": (
+        "latent",
+        {"inventory.kv_tokens_per_worker": supplied(10**6)},
+        r"\.loads\[slots_mixed\]\.util",
+    ),
     "weights that take no memory": ("windows", {"inventory.weights_per_worker": supplied("0 GB")}, r"\[kv_decode\]"),
     "a budget of a wider envelope": (
         "plain",

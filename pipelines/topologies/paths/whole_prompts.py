@@ -136,9 +136,7 @@ def evaluate(work: PathWork, sizes: Sizes) -> PathResult:
 def _offered(work: PathWork, of: Dispatch, prompts: WholePrompts, own: Decoding) -> Number:
     """Offered load a of the workers that share a queue: one number where it is the same for all rows."""
     offered: Number = work.rate * of.sharing / of.workers * (prompts.mean + own.d1 * own.steps.seconds(1.0))
-    if np.ndim(work.rate) or np.ndim(prompts.mean) or not np.all(of.sharing == of.workers):
-        return offered
-    return float(np.ravel(offered)[0])
+    return float(np.ravel(offered)[0]) if work.alike and np.all(of.sharing == of.workers) else offered
 
 
 def _wait_scv(probability: Number) -> Number:
