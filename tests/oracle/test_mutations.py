@@ -124,13 +124,17 @@ def one_load_for_both_phases(receipt: Receipt) -> None:
         bound["loads"] = [{"resource": "mixed", "utilization": mixed, "ceiling": prefill["ceiling"]}, *rest]
 
 
+def _workers(knobs: Knobs) -> int:
+    return (knobs.workers_prefill or 0) + (knobs.workers_decode or 0)
+
+
 def all_workers_in_one_pool(receipt: Receipt) -> None:
-    recompute(receipt, mistaken=lambda knobs: Knobs("aggregated", knobs.workers), topologies=("disaggregated",))
+    recompute(receipt, mistaken=lambda knobs: Knobs("aggregated", _workers(knobs)), topologies=("disaggregated",))
 
 
 def all_workers_in_both_phases(receipt: Receipt) -> None:
     def merged(knobs: Knobs) -> Knobs:
-        return replace(knobs, workers_prefill=knobs.workers, workers_decode=knobs.workers)
+        return replace(knobs, workers_prefill=_workers(knobs), workers_decode=_workers(knobs))
 
     recompute(receipt, mistaken=merged, topologies=("disaggregated",))
 

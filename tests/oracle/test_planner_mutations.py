@@ -51,15 +51,16 @@ def with_peak_prefill_rate(patch: pytest.MonkeyPatch) -> None:
 
 
 def ignoring_a_full_pool(patch: pytest.MonkeyPatch) -> None:
-    """Every path as evaluated, but without the loads of the pools that prefill."""
+    """Every path as evaluated, but pools that prefill are never full."""
     for kind, evaluate in list(question._LANES.items()):
 
-        def without(work: Any, sizes: Any, evaluate: Any = evaluate) -> Any:
+        def endless(work: Any, sizes: Any, evaluate: Any = evaluate) -> Any:
             found = evaluate(work, sizes)
-            others = tuple(load for load in found.loads if load.resource not in ("mixed", "prefill"))
-            return replace(found, loads=others)
+            pools = ("mixed", "prefill")
+            loads = [replace(load, ceiling=1e9) if load.resource in pools else load for load in found.loads]
+            return replace(found, loads=tuple(loads))
 
-        patch.setitem(question._LANES, kind, without)
+        patch.setitem(question._LANES, kind, endless)
 
 
 def with_higher_ceilings(patch: pytest.MonkeyPatch) -> None:

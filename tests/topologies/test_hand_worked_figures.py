@@ -309,7 +309,7 @@ class TestScreening:
         assert screening("aggregated/n1", tpot=1.49 * t) == "tpot"
         assert screening("aggregated/n1", tpot=1.51 * t) == ""
         assert screening("disaggregated/p1/d1", tpot=0.012) == ""
-        assert screening("aggregated/n1", in_pairs(*[(1000, 1)] * 5), tpot=0.001) == ""
+        assert screening("aggregated/n1", in_pairs(*[(1000, 1)] * 5), tpot=0.001) == "tpot"
 
     @pytest.mark.parametrize("scenario", ["aggregated/n1", "chunked/n1/c2000", "disaggregated/p1/d1"])
     def test_curve_beyond_the_last_point_of_prefill(self, scenario: str) -> None:
