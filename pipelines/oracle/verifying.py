@@ -29,7 +29,7 @@ from .workload import check_workload
 
 MATRIX_NAME = "matrix.csv"
 
-_INCOMPUTABLE = (ArithmeticError, RecursionError, ValueError, TypeError, LookupError)
+INCOMPUTABLE = (ArithmeticError, RecursionError, ValueError, TypeError, LookupError)
 """What a damaged receipt may end a computation with: it is rejected, whatever was found before."""
 
 
@@ -48,7 +48,7 @@ def verify(receipt_path: Path, matrix_path: Path | None = None) -> Verification:
             notes.append("nothing was recomputed: the structure is not that of a receipt")
         elif not check_content(ledger, file.receipt, matrix):
             notes.append("the scenarios were not recomputed: the inputs table or the arrivals are not usable")
-    except _INCOMPUTABLE as error:
+    except INCOMPUTABLE as error:
         why = "no receipt of a plan has figures, labels or nesting that cannot be computed with"
         ledger.holds("arithmetic", "receipt", False, type(error).__name__, "figures that can be recomputed", why)
     return Verification(str(receipt_path), str(path) if path else None, ledger.checked, ledger.disagreements, notes)
