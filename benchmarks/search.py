@@ -22,8 +22,8 @@ from pipelines.traces.freeze import inputs_frame  # noqa: E402
 
 WORKERS = (8, 32, 128, 256)
 BUDGETS = (256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 16384)
-THRESHOLDS = (64, 128, 192, 256, 512, 1024, 1536, 2048, 3072, 4096, 8192, 12288)
-MORE_EDGES = (384, 768, 16384)
+THRESHOLDS = (64, 128, 192, 256, 320, 384, 512, 768, 1024, 1536, 8192, 12288)
+MORE_EDGES = (7168, 10240, 16384)
 RATE_PER_WORKER = 1.4
 """Requests/s: about 60 % of a worker of the shipped cohort."""
 

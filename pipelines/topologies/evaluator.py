@@ -21,6 +21,9 @@ from pipelines.topologies.question import Layout, Question, Workload, sizes_of
 ADDITIVITY = 1e-9
 """Relative difference at which a sum of lanes is called wrong: far above the error of adding eight doubles."""
 
+_ROWS = 4096
+"""Rows that are evaluated at once: their arrays of strata fit a cache."""
+
 _SECONDS_PER_HOUR, _MILLION = 3600.0, 1e6
 
 
@@ -86,7 +89,7 @@ def evaluate(
     frames = []
     for bound in BOUNDS:
         question = Question(inputs, workload, bound)
-        for layout, rows in layouts(own):
+        for layout, rows in ((layout, part) for layout, every in layouts(own) for part in every.iter_slices(_ROWS)):
             with np.errstate(all="ignore"):  # rows at or above a ceiling have no meaning, and are refused
                 found = evaluated(question, layout, sizes_of(rows), rows.height)
                 frame = _frame(rows, question, found).with_columns(fingerprint=pl.lit(fingerprint))

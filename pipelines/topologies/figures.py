@@ -258,11 +258,13 @@ class Figures:
         for one in self.paths:
             for name, rows in (one.path.screening | self._near_tpot(one)).items():
                 known[name] = known.get(name, np.zeros(self.rows, dtype=bool)) | rows
-        shown = ~self.judged.refused
-        return [
-            " ".join(name for name in REGIMES if shown[row] and name in known and known[name][row])
-            for row in range(self.rows)
-        ]
+        codes = np.zeros(self.rows, dtype=np.int64)
+        for bit, name in enumerate(REGIMES):
+            codes += known.get(name, np.zeros(self.rows, dtype=bool)).astype(np.int64) << bit
+        codes[self.judged.refused] = 0
+        each, places = np.unique(codes, return_inverse=True)
+        said = [" ".join(name for bit, name in enumerate(REGIMES) if code >> bit & 1) for code in each.tolist()]
+        return [said[place] for place in places.tolist()]
 
     def _near_tpot(self, one: Latencies) -> dict[str, Bools]:
         """Where a TPOT objective is so near to the mean that goodput depends on how TPOT varies, which is hard to say beside prefill."""
