@@ -1,7 +1,6 @@
-"""The equations of docs/arithmetic.md: pure functions over polars expressions.
+"""The equations of docs/arithmetic.md: pure functions over numbers and numpy arrays, one per equation.
 
-Every function takes and returns expressions (or plain floats, where only ``+ - * / **`` are used), one function per
-equation. Symbols in the docstrings are those of docs/arithmetic.md; units are SI.
+Symbols in the docstrings are those of docs/arithmetic.md; units are SI.
 """
 
 VERSION = "4"

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pipelines.arithmetic.crossings import POINTS, first_crossings
 from pipelines.arithmetic.numbers import Bools, Floats
 from pipelines.frames.digits import significant
 from pipelines.frames.inputs import InputTable
@@ -26,8 +28,9 @@ FACTOR_DIGITS = 8
 BEYOND = 1e-6
 """How far beyond a break-even the scenario is looked at."""
 
-_SECTIONS, _CLOSED_SECTIONS = 128, 4
-"""Parts that an interval is cut into at a time: steps cost more than rows, but in a closed loop, where each row is a search."""
+_CLOSED_POINTS = 256
+"""Rows that one step of narrowing has in a closed loop, where each is a search."""
+
 _ROWS = 4096
 
 
@@ -166,8 +169,7 @@ def break_evens(of: Speaking) -> list[BreakEven]:
     if flips:
         flipped = [path for path, _, _ in flips]
         near, far = (np.array([flip[side] for flip in flips]) for side in (1, 2))
-        near, far = _narrowed(of, flipped, near, far, passing)
-        found = list(zip(flipped, far.tolist(), strict=True))
+        found = list(zip(flipped, _narrowed(of, flipped, near, far, passing).tolist(), strict=True))
     values = {variable.path: variable.value for variable in of.variables}
     order = {path: place for place, path in enumerate(paths)}
     event = "fails" if passing else "passes"
@@ -195,19 +197,17 @@ def _first_flips(
     return flips
 
 
-def _narrowed(of: Speaking, paths: list[str], near: Floats, far: Floats, passing: bool) -> tuple[Floats, Floats]:
-    """``near`` and ``far`` brought together: at the one the scenario is as now, at the other it is not."""
-    sections = _CLOSED_SECTIONS if of.inputs.has(CONCURRENCY_INPUT) else _SECTIONS
-    inner = np.arange(1, sections) / sections
-    rows = np.arange(len(paths))
-    while (np.abs(far - near) > 10.0**-FACTOR_DIGITS / 2 * np.abs(far)).any():
-        edges = near[:, None] * (far / near)[:, None] ** inner
-        every = [path for path in paths for _ in inner]
-        other = (of.at(every, edges.ravel()).passes != passing).reshape(edges.shape)
-        first = np.where(other.any(axis=1), other.argmax(axis=1), len(inner))
-        all_edges = np.concatenate([near[:, None], edges, far[:, None]], axis=1)
-        near, far = all_edges[rows, first], all_edges[rows, first + 1]
-    return near, far
+def _narrowed(of: Speaking, paths: list[str], near: Floats, far: Floats, passing: bool) -> Floats:
+    """``far`` brought as close to ``near`` as it takes: there the scenario is not as now, just before it is."""
+
+    def look(rows: NDArray[np.int64], factors: Floats) -> tuple[Bools, Floats]:
+        found = of.at([paths[row] for row in rows for _ in factors[0]], factors.ravel())
+        distance = np.where(np.isnan(found.margin), np.inf, np.abs(found.margin))
+        return (found.passes != passing).reshape(factors.shape), distance.reshape(factors.shape)
+
+    _, at_ends = look(np.arange(len(paths)), np.stack([near, far], axis=1))
+    points = _CLOSED_POINTS if of.inputs.has(CONCURRENCY_INPUT) else POINTS
+    return first_crossings(near, far, at_ends[:, 0], at_ends[:, 1], look, 10.0**-FACTOR_DIGITS / 2, points)[1]
 
 
 def rate_headroom(of: Speaking, rows: list[BreakEven]) -> RateHeadroom | None:

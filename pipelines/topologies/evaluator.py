@@ -49,9 +49,9 @@ def evaluated(question: Question, layout: Layout, sizes: Sizes, rows: int) -> Ev
         assert declared is not None
         return Evaluated(np.broadcast_to(np.asarray(declared), (rows,)), figures_of(question, layout, sizes, rows))
 
-    def respond(places: NDArray[np.int64], rates: Floats) -> tuple[Bools, Floats]:
+    def respond(places: NDArray[np.int64], rates: Floats) -> tuple[Bools, Floats, Floats]:
         figures = figures_of(question.at_rows(places), layout, sizes.at(places), len(places), rates)
-        return figures.judged.refused, mean_e2e_s(figures)
+        return figures.judged.refused, mean_e2e_s(figures), figures.judged.pressure
 
     rates = solved_rates(np.broadcast_to(np.asarray(concurrency), (rows,)).copy(), respond)
     return Evaluated(rates, figures_of(question, layout, sizes, rows, rates))

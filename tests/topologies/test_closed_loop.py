@@ -104,7 +104,7 @@ def test_more_requests_in_the_system_never_slow_the_loop(
 
 def responding(e2e_s: Callable[[Floats], Floats], ceiling: float) -> Floats:
     """Solved rates of a system that is refused from ``ceiling`` requests/s on, for K of 1 to 9000."""
-    return solved_rates(np.arange(1.0, 9001.0), lambda places, rates: (rates >= ceiling, e2e_s(rates)))
+    return solved_rates(np.arange(1.0, 9001.0), lambda places, rates: (rates >= ceiling, e2e_s(rates), rates / ceiling))
 
 
 def constant(seconds: float) -> Callable[[Floats], Floats]:
@@ -137,5 +137,5 @@ def test_rows_keep_their_order() -> None:
 
 def test_each_row_is_asked_about_by_its_place() -> None:
     """K = 3 everywhere, and row i takes 1 + i seconds: Λ = 3/(1 + i)."""
-    solved = solved_rates(np.full(5000, 3.0), lambda places, rates: (rates >= 1e6, 1.0 + places))
+    solved = solved_rates(np.full(5000, 3.0), lambda places, rates: (rates >= 1e6, 1.0 + places, rates / 1e6))
     assert solved[[0, 1, 2, 4999]].tolist() == [3.0, 1.5, 1.0, 0.0006]
