@@ -20,7 +20,7 @@ ui: $(STAMP) ## open the assets and their lineage in the browser
 	@$(BIN)/phaseledger ui
 
 test: lint ## lint, test, and validate the Dagster definitions
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n auto --dist loadfile
 	@home=$$(mktemp -d) && trap 'rm -rf "$$home"' EXIT && printf 'telemetry: {enabled: false}\n' > "$$home/dagster.yaml" && \
 	echo "$(BIN)/dagster definitions validate -w workspace.yaml" && \
 	DAGSTER_HOME="$$home" $(BIN)/dagster definitions validate -w workspace.yaml
