@@ -1,28 +1,50 @@
 """The only assembly: assets, checks, job, storage."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import dagster as dg
 
 from pipelines.assets import changes, cohort, evaluate, export
+from pipelines.assets.accept import accepted_asset
 from pipelines.assets.frames_io import FrameStore, StoredFrames
 from pipelines.assets.judge import judge_assets
 from pipelines.assets.progress import step_progress
 from pipelines.assets.source import PlanSource, declared_rules
-from pipelines.declarations.places import instance_directory, rules_directory
+from pipelines.declarations.known import known_cohorts
+from pipelines.declarations.places import instance_directory, own_rules, rules_directory
+from pipelines.gates.rules import with_own
 
 JOB = "plan"
 
 
-def definitions(rules_in: Path | None = None) -> dg.Definitions:
-    """Everything phaseledger defines, with the gates of a rules directory (the project's if None) as asset checks."""
-    rules = declared_rules((rules_in or rules_directory()).resolve())
-    frames = str(instance_directory() / "frames")
+def frames_directory() -> str:
+    """Where the frames between assets are stored: beside the instance."""
+    return str(instance_directory() / "frames")
+
+
+def definitions(rules_in: Path | None = None, of_cohorts: Sequence[Path] = ()) -> dg.Definitions:
+    """Everything phaseledger defines, with the gates of a rules directory (the project's if None) as asset checks.
+
+    So are the gates of ``of_cohorts``, directories with rules of single cohorts: a check that a cohort does not have says so.
+    """
+    directory = (rules_in or rules_directory()).resolve()
+    rules = with_own(declared_rules(directory), [declared_rules(directory, own.resolve()) for own in of_cohorts])
+    frames = frames_directory()
     return dg.Definitions(
-        assets=[*cohort.ASSETS, *evaluate.ASSETS, *judge_assets(rules), *changes.ASSETS, *export.ASSETS],
+        assets=[
+            *cohort.ASSETS,
+            *evaluate.ASSETS,
+            *judge_assets(rules),
+            *changes.ASSETS,
+            *export.ASSETS,
+            accepted_asset(rules),
+        ],
         jobs=[
             dg.define_asset_job(
-                JOB, selection=dg.AssetSelection.all(), description="Plan one cohort and export its verified receipt."
+                JOB,
+                selection=dg.AssetSelection.all(),
+                description="Plan one cohort, export its verified receipt, accept it or not.",
             )
         ],
         resources={
@@ -38,5 +60,5 @@ def definitions(rules_in: Path | None = None) -> dg.Definitions:
 def __getattr__(name: str) -> dg.Definitions:
     """``defs``, which Dagster's tools ask for, built on demand: the command builds its own for the rules it is given."""
     if name == "defs":
-        return definitions()
+        return definitions(of_cohorts=[own for place in known_cohorts().values() if (own := own_rules(place))])
     raise AttributeError(name)

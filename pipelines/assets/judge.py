@@ -1,6 +1,6 @@
-"""Rules, scenario matrix, verdicts, decision; every gate an asset check on the decision."""
+"""Rules, scenario matrix, verdicts, decision, and how the decision stands under the gates on it."""
 
-import warnings
+import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -12,15 +12,24 @@ from pipelines import arithmetic
 from pipelines.assets import evaluate
 from pipelines.assets.frames_io import frame_asset, frame_out, shown
 from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
-from pipelines.declarations import Gate, Rules
+from pipelines.declarations import Rules
 from pipelines.frames.canonical import digest
 from pipelines.frames.inputs import InputTable
-from pipelines.frames.matrix import Decision, Gates, Preference, ScenarioMatrix, Verdicts
+from pipelines.frames.matrix import (
+    Acceptance,
+    Decision,
+    Exceptions,
+    Gates,
+    Preference,
+    RuleSet,
+    ScenarioMatrix,
+    Verdicts,
+)
 from pipelines.gates.decision import decide
-from pipelines.gates.judge import judge
-from pipelines.gates.rules import gates_frame, part_weights, preference_frame
-from pipelines.gates.wording import SYMBOLS, said
-from pipelines.receipts.headlines import chosen_or_nearest, headlines, outcome
+from pipelines.gates.judge import bucket_requests, judge
+from pipelines.gates.rules import exceptions_frame, gates_frame, part_weights, preference_frame, rule_set_frame
+from pipelines.planning.acceptance import judge_decision
+from pipelines.receipts.headlines import headlines, outcome
 from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.matrix import scenario_matrix as assemble
 
@@ -39,13 +48,15 @@ _PLOTTED = (
 
 def rules_version(rules: Rules) -> str:
     """A code version that changes with the rules, so that an edited rule shows as stale."""
-    return f"{arithmetic.VERSION}+{digest(asdict(rules))[:16]}"
+    return f"{arithmetic.VERSION}+{digest(json.loads(json.dumps(asdict(rules), default=str)))[:16]}"
 
 
 def rule_assets(rules: Rules) -> dg.AssetsDefinition:
     """The declared gates and the decision rule as assets."""
     about = {
-        "gates": (Gates, "Every gate of the rules directory."),
+        "gates": (Gates, "Every gate that the cohort is judged by, with its exceptions."),
+        "exceptions": (Exceptions, "Gates that are waived, for whom, why, and until when."),
+        "rule_set": (RuleSet, "The date that exceptions and ages are read at, and where the decision rule is."),
         "preference": (
             Preference,
             "In which order passing scenarios are preferred, and what an operating part weighs.",
@@ -61,9 +72,15 @@ def rule_assets(rules: Rules) -> dg.AssetsDefinition:
         },
         partitions_def=COHORT_PARTITIONS,
     )
-    def declared_rules(plan_source: PlanSource) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
-        declared = plan_source.load_rules()
-        yield shown(gates_frame(declared), asset_key="gates")
+    def declared_rules(
+        context: dg.AssetExecutionContext, plan_source: PlanSource
+    ) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
+        name = plan_source.load_cohort(context.partition_key).name
+        declared = plan_source.load_rules(context.partition_key)
+        day = plan_source.day(declared, name)
+        yield shown(gates_frame(declared, name, day), asset_key="gates")
+        yield shown(exceptions_frame(declared, name, day), asset_key="exceptions")
+        yield shown(rule_set_frame(declared, day), asset_key="rule_set")
         yield shown(preference_frame(declared), asset_key="preference")
 
     return declared_rules
@@ -89,10 +106,10 @@ def scenario_matrix(
     ins={"inputs": dg.AssetIn("cohort")},
 )
 def verdicts(
-    scenario_matrix: pl.DataFrame, gates: pl.DataFrame, inputs: pl.DataFrame
+    scenario_matrix: pl.DataFrame, gates: pl.DataFrame, buckets: pl.DataFrame, inputs: pl.DataFrame
 ) -> dg.MaterializeResult[pl.DataFrame]:
     """Every scenario judged by every gate that applies to it."""
-    frame = judge(scenario_matrix, gates, InputTable.of(inputs))
+    frame = judge(scenario_matrix, gates, InputTable.of(inputs), bucket_requests(buckets))
     counts = dict(frame["verdict"].value_counts().iter_rows())
     return shown(frame, **{f"verdicts_{name}": counts.get(name, 0) for name in ("pass", "fail", "refused")})
 
@@ -107,55 +124,41 @@ def _headline_metadata(matrix: pl.DataFrame, decision: pl.DataFrame) -> dict[str
     return metadata
 
 
-def _check_result(gate: Gate, decision: pl.DataFrame, verdicts: pl.DataFrame) -> dg.AssetCheckResult:
-    """How the chosen scenario stands under ``gate``; with no choice, how the nearest misses do."""
-    speaking = verdicts.filter(pl.col("scenario").is_in(chosen_or_nearest(decision)) & (pl.col("gate") == gate.id))
-    metadata: dict[str, Any] = {"judged_scenarios": speaking.height}
-    if speaking.height == 1:
-        row = speaking.row(0, named=True)
-        metadata |= {name: row[name] for name in ("figure", "limit", "margin") if row[name] is not None}
-    said_of = [f"{row['scenario']}: {said(row)}" for row in speaking.iter_rows(named=True)]
-    return dg.AssetCheckResult(
-        check_name=gate.id,
-        passed=bool((speaking["verdict"] == "pass").all()),
-        severity=dg.AssetCheckSeverity.ERROR if gate.severity == "error" else dg.AssetCheckSeverity.WARN,
-        description="; ".join(said_of) or "does not concern the decision",
-        metadata=metadata,
-    )
+@frame_asset(
+    Decision,
+    GROUP,
+    ins={"inputs": dg.AssetIn("cohort")},
+    description="The smallest scenario that passes every blocking gate, or none, and how each topology stands.",
+)
+def decision(
+    scenario_matrix: pl.DataFrame,
+    verdicts: pl.DataFrame,
+    preference: pl.DataFrame,
+    gates: pl.DataFrame,
+    inputs: pl.DataFrame,
+) -> dg.MaterializeResult[pl.DataFrame]:
+    """Choose the smallest scenario that passes."""
+    frame = decide(scenario_matrix, verdicts, preference, InputTable.of(inputs), gates)
+    return shown(frame, **_headline_metadata(scenario_matrix, frame))
 
 
-def decision_asset(rules: Rules) -> dg.AssetsDefinition:
-    """The decision with one asset check per declared gate.
-
-    The checks do not block in Dagster: a receipt is written of a failed plan too, and the decision itself honours ``blocking``.
-    """
-
-    def spec(gate: Gate) -> dg.AssetCheckSpec:
-        limit = f"objectives.{gate.objective}" if gate.objective is not None else gate.limit
-        role = "decides" if gate.blocking else "informs"
-        text = f"{gate.metric} {SYMBOLS[gate.op]} {limit} ({gate.bound}, {role}). {gate.rationale or ''}".strip()
-        with warnings.catch_warnings():
-            # Without partitions, the check page would plot the margins of all cohorts as one line. Pinned in test_upstream.
-            warnings.simplefilter("ignore", dg.PreviewWarning)
-            return dg.AssetCheckSpec(gate.id, asset="decision", description=text, partitions_def=COHORT_PARTITIONS)
-
-    @frame_asset(
-        Decision,
-        GROUP,
-        ins={"inputs": dg.AssetIn("cohort")},
-        check_specs=[spec(gate) for gate in rules.gates],
-        description="The smallest scenario that passes every blocking gate, or none, and how each topology stands.",
-    )
-    def decision(
-        scenario_matrix: pl.DataFrame, verdicts: pl.DataFrame, preference: pl.DataFrame, inputs: pl.DataFrame
-    ) -> Iterator[dg.MaterializeResult[pl.DataFrame]]:
-        frame = decide(scenario_matrix, verdicts, preference, InputTable.of(inputs))
-        checks = [_check_result(gate, frame, verdicts) for gate in rules.gates]
-        yield shown(frame, checks=checks, **_headline_metadata(scenario_matrix, frame))
-
-    return decision
+@frame_asset(
+    Acceptance,
+    GROUP,
+    ins={"inputs": dg.AssetIn("cohort")},
+)
+def acceptance(
+    gates: pl.DataFrame,
+    rule_set: pl.DataFrame,
+    decision: pl.DataFrame,
+    frozen_cohort: pl.DataFrame,
+    inputs: pl.DataFrame,
+) -> dg.MaterializeResult[pl.DataFrame]:
+    """What the decision rests on, judged by every gate on the decision."""
+    frozen = frozen_cohort.row(0, named=True)
+    return shown(judge_decision(gates, rule_set, InputTable.of(inputs), decision, frozen))
 
 
 def judge_assets(rules: Rules) -> list[dg.AssetsDefinition]:
     """All assets of this group for the given rules."""
-    return [rule_assets(rules), scenario_matrix, verdicts, decision_asset(rules)]
+    return [rule_assets(rules), scenario_matrix, verdicts, decision, acceptance]

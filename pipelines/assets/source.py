@@ -1,5 +1,6 @@
 """Where a run finds its declarations and leaves its exports."""
 
+from datetime import UTC, date, datetime
 from functools import lru_cache
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import dagster as dg
 
 from pipelines.declarations import Cohort, Rules, load_cohort, load_rules
 from pipelines.declarations.known import known_cohorts
-from pipelines.declarations.places import cohort_path, export_directory, rules_directory
+from pipelines.declarations.places import cohort_path, export_directory, own_rules, rules_directory
+from pipelines.gates.rules import reads_a_date
 
 COHORT_PARTITIONS = dg.StaticPartitionsDefinition(list(known_cohorts()))
 """One partition per known cohort, keyed by its name. Static: a dynamic definition costs a query per event and triples a small plan."""
@@ -23,8 +25,8 @@ def _cohort_as_of(path: Path, _state: tuple[tuple[str, int, int], ...]) -> Cohor
 
 
 @lru_cache(maxsize=4)
-def _rules_as_of(directory: Path, _state: tuple[tuple[str, int, int], ...]) -> Rules:
-    return load_rules(directory)
+def _rules_as_of(directory: Path, own: Path | None, _state: tuple[tuple[str, int, int], ...]) -> Rules:
+    return load_rules(directory, own)
 
 
 def _state(path: Path, pattern: str) -> tuple[tuple[str, int, int], ...]:
@@ -34,30 +36,45 @@ def _state(path: Path, pattern: str) -> tuple[tuple[str, int, int], ...]:
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in found)
 
 
-def declared_rules(directory: Path) -> Rules:
-    """The rules of ``directory``, parsed once per version of its files; raises DeclarationProblems."""
-    return _rules_as_of(directory, _state(directory, "*.y*ml"))
+def declared_rules(directory: Path, own: Path | None = None) -> Rules:
+    """The rules of ``directory`` and a cohort's ``own``, parsed once per version of their files; raises DeclarationProblems."""
+    beside = () if own is None else _state(own, "*.y*ml")
+    return _rules_as_of(directory, own, (*_state(directory, "*.y*ml"), *beside))
 
 
 class PlanSource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """What to plan: a cohort (its partition key, if empty), a rules directory and an export directory (their defaults, if empty)."""
+    """What to plan: a cohort (its partition key, if empty), a rules directory and an export directory (their defaults, if empty).
+
+    ``as_of`` is the date that exceptions and ages are read at; today in UTC, if empty.
+    """
 
     cohort: str = ""
     rules: str = ""
     out: str = ""
+    as_of: str = ""
+
+    def _place(self, partition_key: str) -> Path:
+        known = known_cohorts()
+        return cohort_path(self.cohort) if self.cohort else known.get(partition_key, cohort_path(partition_key))
 
     def load_cohort(self, partition_key: str) -> Cohort:
         """The declared cohort of a partition; raises DeclarationProblems."""
-        known = known_cohorts()
-        place = cohort_path(self.cohort) if self.cohort else known.get(partition_key, cohort_path(partition_key))
+        place = self._place(partition_key)
         beside = tuple(state for file in _READ_WITH.get(place, ()) for state in _state(file, ""))
         cohort = _cohort_as_of(place, (*_state(place, "cohort.yaml"), *beside))
         _READ_WITH[place] = cohort.read_with
         return cohort
 
-    def load_rules(self) -> Rules:
-        """The declared rules; raises DeclarationProblems."""
-        return declared_rules(Path(self.rules) if self.rules else rules_directory())
+    def load_rules(self, partition_key: str) -> Rules:
+        """The declared rules, with what the cohort has instead; raises DeclarationProblems."""
+        own = own_rules(self._place(partition_key))
+        return declared_rules(Path(self.rules) if self.rules else rules_directory(), own)
+
+    def day(self, rules: Rules, cohort: str) -> date | None:
+        """The date of the plan, where ``rules`` read one for the cohort of this name."""
+        if not reads_a_date(rules, cohort):
+            return None
+        return date.fromisoformat(self.as_of) if self.as_of else datetime.now(UTC).date()
 
     def export_directory(self, partition_key: str) -> Path:
         """Where receipt.json and matrix.csv of a partition go: ``receipts/COHORT/`` of the project unless declared."""

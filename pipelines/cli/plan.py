@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,13 +24,24 @@ Examples:
 @click.command(epilog=EPILOG)
 @click.argument("cohort")
 @click.option("--rules", "rules_option", metavar="DIR", help="Rules directory.  [default: rules/ of the project]")
+@click.option(
+    "--as-of",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DATE",
+    help="Date that exceptions and ages of evidence are read at.  [default: today in UTC, where a rule reads a date]",
+)
 @click.option("--out", metavar="DIR", help="Where receipt.json and matrix.csv go.  [default: receipts/COHORT/]")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--quiet", is_flag=True, help="No progress on standard error.")
-def plan(cohort: str, rules_option: str | None, out: str | None, output: str, quiet: bool) -> None:
+def plan(
+    cohort: str, rules_option: str | None, as_of: datetime | None, out: str | None, output: str, quiet: bool
+) -> None:
     """Plan COHORT, a name under cohorts/ or a path: evaluate every topology, judge, decide, export a verified receipt.
 
-    Exit code 0: a topology was chosen. 1: none qualifies. 2: bad input. 3: the verifier disagrees with the receipt.
+    Rules beside the cohort (rules/ next to its cohort.yaml) stand in the place of those of the rules directory that they name.
+
+    Exit code 0: a topology was chosen and the decision accepted. 1: none qualifies, or a gate on the decision stands against it.
+    2: bad input. 3: the verifier disagrees with the receipt.
     """
     from pipelines.declarations.places import cohort_path, export_directory, rules_directory
 
@@ -39,11 +51,12 @@ def plan(cohort: str, rules_option: str | None, out: str | None, output: str, qu
         target = Path(out) if out else export_directory(declared.name)
         _check_writable(target)
 
+    day = "" if as_of is None else as_of.date().isoformat()
     from pipelines.cli.run import InterruptedRunError, VerificationFailedError, run_plan
 
     try:
         with problems_reported(output):
-            result = run_plan(declared.name, cohort_path(cohort), rules, target, quiet=quiet)
+            result = run_plan(declared.name, cohort_path(cohort), rules, target, day, quiet=quiet)
     except VerificationFailedError as error:
         click.echo(f"verification failed: {error}", err=True)
         stop(VERIFICATION_FAILED)
@@ -61,7 +74,7 @@ def plan(cohort: str, rules_option: str | None, out: str | None, output: str, qu
         from pipelines.cli.report import print_report
 
         print_report(result)
-    if result.outcome["topology"] is None:
+    if result.objections:
         stop(NOTHING_QUALIFIES)
 
 
@@ -69,7 +82,8 @@ def _checked(cohort: Path, rules: Path) -> "Cohort":
     """The cohort; DeclarationProblems with everything that is wrong with it, its rules and its log."""
     from pipelines.declarations import DeclarationProblems
     from pipelines.declarations.load import read_declarations
-    from pipelines.traces.freeze import read_cohort_requests
+    from pipelines.declarations.places import own_rules
+    from pipelines.traces.freeze import read_cohort_requests, unknown_buckets
     from pipelines.traces.log import LogOptions, read_log
 
     found = read_declarations(cohort, rules)
@@ -77,7 +91,8 @@ def _checked(cohort: Path, rules: Path) -> "Cohort":
     try:
         if found.cohort is not None:
             shown_as = None if found.trace is None else _short(found.trace.file)
-            read_cohort_requests(found.cohort, shown_as=shown_as)
+            requests = read_cohort_requests(found.cohort, shown_as=shown_as)
+            problems += unknown_buckets(rules, own_rules(cohort), found.rules, found.cohort, requests)
         elif found.trace is not None:
             read_log(found.trace.file, LogOptions.of(found.trace), shown_as=_short(found.trace.file))
     except DeclarationProblems as of_log:

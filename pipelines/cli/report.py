@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.cli.run import PlanResult
-from pipelines.gates.wording import SYMBOLS, shown
+from pipelines.gates.wording import SYMBOLS, said_of_decision, shown
 
 _WIDTH, _LEAST_OF_GATES, _OF_SCENARIO = 140, 50, 32
 """Columns that the tables may take, more where many scenarios stand side by side: cut figures would be worse than wrapped lines."""
@@ -108,7 +108,8 @@ def _verdict_cell(row: dict[str, Any] | None) -> str:
     if row is None:
         return ""
     figure = "" if row["figure"] is None else f"{shown(row['figure'], row['unit'])} "
-    return f"{row['verdict']}  {figure}({SYMBOLS[row['op']]} {shown(row['limit'], row['unit'])})"
+    verdict = f"{row['verdict']}, waived" if row["waived"] else row["verdict"]
+    return f"{verdict}  {figure}({SYMBOLS[row['op']]} {shown(row['limit'], row['unit'])})"
 
 
 def _print_decision(result: PlanResult) -> None:
@@ -128,5 +129,9 @@ def _print_decision(result: PlanResult) -> None:
         if label is not None:
             nearest = "nearest miss " if row["standing"] == "nearest_miss" else ""
             click.echo(f"{label}: {row['topology']} ({nearest}{row['scenario']}): {row['reason']}")
-    for gate in result.gates_not_applied:
-        click.echo(f"not judged: {gate}: the cohort does not declare its objective")
+    for row in result.acceptance.iter_rows(named=True):
+        click.echo(f"on the decision: {said_of_decision(row)}")
+    for line in result.rules:
+        click.echo(line)
+    if chosen is not None and result.objections:
+        click.echo(f"not accepted: {'; '.join(result.objections)}")

@@ -4,14 +4,18 @@ import gc
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 from filelock import FileLock
 
 from pipelines.cli.instance import opened_instance, prepare_home
 from pipelines.declarations.known import remember_cohort
+from pipelines.declarations.places import own_rules
 from pipelines.receipts.headlines import NOTHING_PASSES
+
+if TYPE_CHECKING:
+    import dagster as dg
 
 _RARE_COLLECTIONS = (50_000, 20, 20)
 """Thresholds of the cyclic collector while a plan runs: at the default ones it takes a tenth of a small plan's time."""
@@ -37,6 +41,9 @@ class PlanResult:
     matrix: Path
     values_compared: int
     gates_not_applied: list[str]
+    acceptance: pl.DataFrame
+    objections: list[str]
+    rules: list[str]
     requests: dict[str, Any]
     rows_read: int
     dropped: list[dict[str, Any]]
@@ -58,6 +65,10 @@ class PlanResult:
             "topologies": self.headlines,
             "verdicts": self.verdicts.drop("place").to_dicts(),
             "gates_not_applied": self.gates_not_applied,
+            "verdicts_on_decision": self.acceptance.to_dicts(),
+            "accepted": not self.objections,
+            "objections": self.objections,
+            "rules": self.rules,
             "requests": self.requests,
             "rows_read": self.rows_read,
             "dropped": self.dropped,
@@ -68,8 +79,8 @@ class PlanResult:
         }
 
 
-def run_plan(name: str, cohort: Path, rules: Path, out: Path, *, quiet: bool) -> PlanResult:
-    """Materialize every asset of the partition ``name`` and collect what was decided.
+def run_plan(name: str, cohort: Path, rules: Path, out: Path, as_of: str, *, quiet: bool) -> PlanResult:
+    """Materialize every asset of the partition ``name`` and collect what was decided, accepted or not.
 
     Raises DeclarationProblems if the instance cannot be used, VerificationFailedError, InterruptedRunError, and whatever else
     an asset raised.
@@ -80,30 +91,45 @@ def run_plan(name: str, cohort: Path, rules: Path, out: Path, *, quiet: bool) ->
 
     from dagster._core.errors import DagsterExecutionInterruptedError
 
+    from pipelines.assets.accept import NotAcceptedError
     from pipelines.assets.export import VerificationError
     from pipelines.definitions import JOB, definitions
 
-    source = {"cohort": str(cohort.resolve()), "rules": str(rules.resolve()), "out": str(out.resolve())}
+    source = {
+        "cohort": str(cohort.resolve()),
+        "rules": str(rules.resolve()),
+        "out": str(out.resolve()),
+        "as_of": as_of,
+    }
+    own = own_rules(cohort)
     run_config = {
         "resources": {"plan_source": {"config": source}},
         "loggers": {"console": {"config": {"quiet": quiet}}},
     }
     # the frames of a cohort are stored under its name: two plans of one name would read each other's
     with FileLock(home / f".planning-{name}.lock"), opened_instance(home) as instance:
-        job = definitions(rules).resolve_job_def(JOB)
+        job = definitions(rules, [] if own is None else [own]).resolve_job_def(JOB)
         try:
-            run = job.execute_in_process(run_config=run_config, partition_key=name, instance=instance)
+            job.execute_in_process(run_config=run_config, partition_key=name, instance=instance)
+        except NotAcceptedError:
+            pass  # everything but the acceptance is stored and exported: what stands against it is read from there
         except VerificationError as error:
             raise VerificationFailedError(str(error)) from error
         except DagsterExecutionInterruptedError as error:
             raise InterruptedRunError from error
-        return _collect(name, run, out)
+        return _collect(name, instance, out)
 
 
-def _collect(name: str, run: Any, out: Path) -> PlanResult:
+def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult:
+    import dagster as dg
+
     from pipelines.assets.export import MATRIX, RECEIPT
+    from pipelines.assets.frames_io import StoredFrames
+    from pipelines.definitions import frames_directory
     from pipelines.frames.inputs import InputTable
-    from pipelines.gates.rules import applicable
+    from pipelines.gates.rules import resolved
+    from pipelines.gates.wording import objection_said, rules_said
+    from pipelines.planning.acceptance import objections
     from pipelines.receipts.doubts import input_doubts
     from pipelines.receipts.headlines import headlines, outcome
     from pipelines.topologies.question import Workload
@@ -115,16 +141,24 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
         "strata",
         "outputs",
         "gates",
+        "exceptions",
+        "rule_set",
         "scenario_matrix",
         "verdicts",
         "decision",
+        "acceptance",
     )
-    frames = {key: run.asset_value(key) for key in names}
+    stored = StoredFrames(base=frames_directory())
+    frames = {key: stored.read([key], name) for key in names}
     frozen = frames["frozen_cohort"].row(0, named=True)
     shown = headlines(frames["scenario_matrix"], frames["decision"])
     inputs = InputTable.of(frames["cohort"])
-    gates = applicable(frames["gates"], inputs)
-    checked = run.asset_materializations_for_node("verified_receipt")[0].metadata
+    gates = resolved(frames["gates"], inputs)
+    verified = instance.get_latest_materialization_event(dg.AssetKey("verified_receipt"))
+    assert verified is not None
+    assert verified.asset_materialization is not None
+    checked = verified.asset_materialization.metadata
+    against = objections(frames["decision"], frames["acceptance"], frames["exceptions"])
     return PlanResult(
         cohort=name,
         outcome=outcome(frames["decision"]),
@@ -132,8 +166,11 @@ def _collect(name: str, run: Any, out: Path) -> PlanResult:
         verdicts=frames["verdicts"].filter(pl.col("scenario").is_in([row["scenario"] for row in shown])),
         receipt=out / RECEIPT,
         matrix=out / MATRIX,
-        values_compared=checked["values_compared"].value,
-        gates_not_applied=gates.filter(pl.col("limit").is_null())["gate"].to_list(),
+        values_compared=int(str(checked["values_compared"].value)),
+        gates_not_applied=gates.filter(~pl.col("applies"))["gate"].to_list(),
+        acceptance=frames["acceptance"],
+        objections=[objection_said(one, frames) for one in against],
+        rules=rules_said(gates, frames["exceptions"], frames["rule_set"]),
         requests=_requests(frozen, frames["buckets"]["rate_rps"][0]),
         rows_read=frozen["rows_read"],
         dropped=json.loads(frozen["dropped"]),

@@ -1,22 +1,27 @@
-"""What must hold for each gate, and between gates."""
+"""What must hold for each gate as it stands in its file."""
 
-import itertools
+import re
+import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
 from pipelines.declarations.compared import SEPARATED
-from pipelines.declarations.documents import Document, Mark, texts
-from pipelines.declarations.problems import Problem, Where, did_you_mean, plain, show
-from pipelines.declarations.quantities import OBJECTIVE_UNITS
-from pipelines.declarations.typed import TOPOLOGIES, Gate
+from pipelines.declarations.documents import Document, Mark, optional_text, texts
+from pipelines.declarations.problems import Problem, Where, did_you_mean, show
+from pipelines.declarations.quantities import OBJECTIVE_UNITS, QUANTITIES
+from pipelines.declarations.typed import DECISION_KINDS, TOPOLOGIES, Gate
 from pipelines.declarations.units import Domain, DomainError, QuantityError, exact, within
-from pipelines.frames.metrics import METRICS, Metric
+from pipelines.frames.metrics import BY_BUCKET, METRICS, OF_DECISIONS, OF_SCENARIOS, Metric
 
-_DOMAINS: dict[str, Domain] = {"s": "positive", "ratio": "fraction", "count": "not_negative"}
-_NOUNS = {"s": "a time", "ratio": "a ratio", "count": "a count"}
-_UPPER, _LOWER = ("lte", "lt"), ("gte", "gt")
+_DOMAINS: dict[str, Domain] = {"s": "positive", "ratio": "fraction", "count": "not_negative", "days": "not_negative"}
+_NOUNS = {"s": "a time", "ratio": "a ratio", "count": "a count", "days": "a number of days"}
+_DAYS = re.compile(r"\s*([0-9]{1,6})\s*(?:d|days?)\s*")
+_FIELDS = ("scenario", "topology", "gate", "metric", "bound", "figure", "limit", "margin", "owner")
+_FIELDS_OF_DECISIONS = ("gate", "metric", "figure", "limit", "margin", "owner")
+SHARE = "share"
+BUCKET_WORDS = ("shortest", "longest")
 
 
 @dataclass(frozen=True)
@@ -45,49 +50,82 @@ class PlacedGate:
         return f"{self.document.file}:{mark.line}:{mark.column}"
 
     @property
+    def on_decision(self) -> bool:
+        """Whether it is a gate over a figure of the decision, not of a scenario."""
+        return self.document.get("kind") in DECISION_KINDS
+
+    @property
     def metric(self) -> Metric | None:
         """The judged metric, if it is known."""
         name = self.get("metric")
         return METRICS.get(name) if isinstance(name, str) else None
 
     @property
+    def unit(self) -> str | None:
+        """The unit of the judged figure: a share has none."""
+        return "ratio" if self.get("aggregate") == SHARE else self.metric.unit if self.metric else None
+
+    @property
     def topologies(self) -> tuple[str, ...]:
-        """The known topologies that the gate concerns; all where it does not say."""
-        if not self.has("where"):
+        """The known topologies that the gate concerns; all where it does not say, none of the decision."""
+        if self.on_decision:
+            return ()
+        if not self.has("where.topology"):
             return TOPOLOGIES
         named = texts(self.get("where.topology"))
         return tuple(name for name in TOPOLOGIES if name in named)
 
-    def limit(self) -> Fraction | None:
-        """The limit as an exact figure in the metric's unit; None for an objective or where it cannot be read.
+    def words(self, key: str) -> tuple[str, ...] | None:
+        """The list of ``where``; None where it does not say."""
+        return tuple(texts(self.get(f"where.{key}"))) if self.has(f"where.{key}") else None
 
-        Raises :class:`QuantityError` for a figure that is not one of the metric's unit.
+    def figure(self, key: str, unit: str | None) -> Fraction | None:
+        """What is written at ``key`` as an exact figure in ``unit``; None where it is a mapping or there is none.
+
+        Raises :class:`QuantityError` for a figure that is not one of that unit.
         """
-        raw, metric = self.get("limit"), self.metric
-        if metric is None or raw is None or isinstance(raw, dict | list):
+        raw = self.get(key)
+        if unit is None or raw is None or isinstance(raw, dict | list):
             return None
-        written = self.document.text((*self.where, "limit"))
-        figure = exact(raw, metric.unit, written)
-        within(figure, _DOMAINS[metric.unit], metric.unit, written)
+        written = self.document.text((*self.where, key))
+        days = _DAYS.fullmatch(raw) if unit == "days" and isinstance(raw, str) else None
+        figure = exact(int(days[1]) if days else raw, "count" if unit == "days" else unit, written)  # type: ignore[arg-type]
+        within(figure, _DOMAINS[unit], "count" if unit == "days" else unit, written)  # type: ignore[arg-type]
         return figure
+
+    def limit(self) -> Fraction | None:
+        """The limit as an exact figure in the unit of what is judged; None where it is an objective or a metric."""
+        return self.figure("limit", self.unit)
 
     def typed(self) -> Gate:
         """The gate as a typed object, once nothing is wrong with it."""
-        limit, objective, rationale = self.limit(), self.get("limit.objective"), self.get("rationale")
+        fields = self.document.mapping(self.where)
+        limit, allowed, times = self.limit(), self.figure("within", "s"), self.get("limit.times")
         return Gate(
             id=str(self.get("id")),
             file=Path(self.document.file).name,
+            overrides=optional_text(fields, "overrides"),
             kind=str(self.document.get("kind")),
+            scope="decision" if self.on_decision else "scenario",
             metric=str(self.get("metric")),
             topologies=self.topologies,
-            bound=str(self.get("bound")),
+            buckets=self.words("bucket"),
+            aggregate=optional_text(fields, "aggregate"),
+            within=None if allowed is None else float(allowed),
+            within_objective=optional_text(self.document.mapping((*self.where, "within")), "objective"),
+            inputs=self.words("input"),
+            cohorts=self.words("cohort"),
+            bound=optional_text(fields, "bound"),
             op=str(self.get("op")),
             limit=None if limit is None else float(limit),
-            objective=None if objective is None else str(objective),
+            objective=optional_text(self.document.mapping((*self.where, "limit")), "objective"),
+            limit_metric=optional_text(self.document.mapping((*self.where, "limit")), "metric"),
+            limit_times=float(times) if isinstance(times, int | float) else None,
             severity=str(self.get("severity")),
             blocking=self.get("blocking") is True,
-            owner=str(self.document.get("metadata.owner")),
-            rationale=None if rationale is None else str(rationale),
+            message=optional_text(fields, "message"),
+            owner=optional_text(fields, "owner") or str(self.document.get("metadata.owner")),
+            rationale=optional_text(fields, "rationale"),
         )
 
 
@@ -101,40 +139,121 @@ def placed_gates(document: Document) -> Iterator[PlacedGate]:
 def gate_problems(gate: PlacedGate) -> Iterator[Problem]:
     """What is wrong with the meaning of one gate."""
     name, metric = gate.get("metric"), gate.metric
+    known = OF_DECISIONS if gate.on_decision else (*OF_SCENARIOS, *BY_BUCKET)
     if isinstance(name, str) and metric is None:
-        message = f"unknown metric {show(name)}; expected {', '.join(METRICS)}"
-        yield gate.problem("metric", message, did_you_mean(name, list(METRICS)))
-    if metric is not None:
+        yield gate.problem(
+            "metric", f"unknown metric {show(name)}; expected {', '.join(known)}", did_you_mean(name, list(METRICS))
+        )
+    if metric is not None and metric.name not in known:
+        yield gate.problem("metric", *_elsewhere(gate, metric, known))
+    elif metric is not None:
+        yield from _aggregate(gate, metric)
         yield from _limit(gate, metric)
         yield from _reach(gate, metric)
     if gate.get("severity") == "warn" and gate.get("blocking") is True:
         message = "severity: warn on a gate with blocking: true, which would not stop anything; expected error"
         yield gate.problem("severity", message, "severity: error, or blocking: false")
+    yield from _message(gate)
+    yield from _inputs(gate)
+
+
+def _elsewhere(gate: PlacedGate, metric: Metric, known: tuple[str, ...]) -> tuple[str, str]:
+    """A metric of decisions among gates on scenarios, or the other way round."""
+    if gate.on_decision:
+        return (
+            f"{metric.name} is a figure of scenarios; expected {', '.join(known)}",
+            "put the gate into kind: Capacity, or another over scenarios",
+        )
+    return (
+        f"{metric.name} is a figure of the decision; expected {', '.join(known)}",
+        "put the gate into kind: Provenance",
+    )
+
+
+def _aggregate(gate: PlacedGate, metric: Metric) -> Iterator[Problem]:
+    """How one figure is made of those of the buckets: said for all metrics that have one by bucket, and for no other."""
+    by_bucket = metric.name in BY_BUCKET
+    if by_bucket and not gate.has("aggregate"):
+        yield gate.problem(
+            "aggregate", f"missing; {metric.name} has a figure per bucket, expected worst, request_weighted or share"
+        )
+    if not by_bucket and not gate.on_decision:
+        for key, at in (("aggregate", "aggregate"), ("where.bucket", "where.bucket")):
+            if gate.has(key):
+                one = metric.name.removesuffix("_worst").removesuffix("_envelope_share")
+                hint = f"metric: {one}" if one in BY_BUCKET and one != metric.name else None
+                yield gate.problem(
+                    at,
+                    f"{metric.name} has one figure per scenario; expected this with {', '.join(BY_BUCKET)} only",
+                    hint,
+                )
+    shares = gate.get("aggregate") == SHARE
+    if shares and not gate.has("within"):
+        yield gate.problem(
+            "within",
+            "missing; aggregate: share counts the requests of buckets whose figure is within something, expected a time or an objective",
+        )
+    if gate.has("within") and not shares:
+        yield gate.problem(
+            "within",
+            "only aggregate: share counts what is within something; expected nothing here",
+            "aggregate: share, or leave it out",
+        )
+    elif gate.has("within"):
+        yield from _figure(gate, "within", metric.name, metric.unit)
+
+
+def _figure(gate: PlacedGate, key: str, name: str, unit: str) -> Iterator[Problem]:
+    """Whether ``limit`` or ``within`` is an objective or a figure in ``unit``, that of ``name``."""
+    objective = gate.get(f"{key}.objective")
+    if isinstance(objective, str):
+        known = OBJECTIVE_UNITS.get(objective)
+        if known is not None and known != unit:
+            same = [word for word, other in OBJECTIVE_UNITS.items() if other == unit]
+            found = f"objective {objective} is {_NOUNS[known]}, {name} is {_NOUNS[unit]}"
+            expected = f"{', '.join(same)}, or a figure" if same else "a figure"
+            yield gate.problem(f"{key}.objective", f"{found}; expected {expected}")
+        return
+    try:
+        gate.figure(key, unit)
+    except DomainError as error:
+        yield gate.problem(key, error.message, error.hint)
+    except QuantityError as error:
+        yield gate.problem(key, error.message, error.hint or f"{name} is {_NOUNS[unit]}")
 
 
 def _limit(gate: PlacedGate, metric: Metric) -> Iterator[Problem]:
-    objective = gate.get("limit.objective")
-    if isinstance(objective, str):
-        unit = OBJECTIVE_UNITS.get(objective)
-        if unit is not None and unit != metric.unit:
-            same = [word for word, other in OBJECTIVE_UNITS.items() if other == metric.unit]
-            found = f"objective {objective} is {_NOUNS[unit]}, metric {metric.name} is {_NOUNS[metric.unit]}"
-            expected = f"{', '.join(same)}, or a figure" if same else "a figure"
-            yield gate.problem("limit.objective", f"{found}; expected {expected}")
+    unit = gate.unit or metric.unit
+    name = f"a share of {metric.name}" if unit != metric.unit else f"metric {metric.name}"
+    other = gate.get("limit.metric")
+    if not isinstance(other, str):
+        yield from _figure(gate, "limit", name, unit)
         return
-    try:
-        gate.limit()
-    except DomainError as error:
-        yield gate.problem("limit", error.message, error.hint)
-    except QuantityError as error:
-        yield gate.problem("limit", error.message, error.hint or f"{metric.name} is {_NOUNS[metric.unit]}")
+    of_scenarios = [METRICS[word] for word in OF_SCENARIOS if METRICS[word].unit == unit and word != metric.name]
+    expected = f"expected {', '.join(one.name for one in of_scenarios)}"
+    found = METRICS.get(other)
+    if found is None:
+        yield gate.problem(
+            "limit.metric", f"unknown metric {show(other)}; {expected}", did_you_mean(other, list(OF_SCENARIOS))
+        )
+    elif found not in of_scenarios:
+        why = (
+            "is the judged metric itself"
+            if other == metric.name
+            else f"is {_NOUNS[found.unit]}, {name} is {_NOUNS[unit]}"
+            if found.unit != unit
+            else "is not one figure of a scenario"
+        )
+        yield gate.problem("limit.metric", f"{other} {why}; {expected}")
+    else:
+        yield from _reach(gate, found, "limit.metric")
 
 
-def _reach(gate: PlacedGate, metric: Metric) -> Iterator[Problem]:
+def _reach(gate: PlacedGate, metric: Metric, key: str = "metric") -> Iterator[Problem]:
     """A figure of the transfer exists only where something is transferred; elsewhere its gate is refused for ever."""
-    if not metric.name.startswith("transfer_") or not gate.topologies:
+    if not metric.moves or not gate.topologies:
         return
-    at = "where.topology" if gate.has("where.topology") else "metric"
+    at = "where.topology" if gate.has("where.topology") else key
     others = [name for name in gate.topologies if name not in SEPARATED]
     nowhere = f"{metric.name} does not exist for {' or '.join(others)}"
     expected = f"expected where: {{topology: [{', '.join(SEPARATED)}]}}, or one of them"
@@ -144,39 +263,48 @@ def _reach(gate: PlacedGate, metric: Metric) -> Iterator[Problem]:
         yield gate.problem(at, f"{nowhere}, so the gate would refuse them all; {expected}")
 
 
-def gates_together(gates: list[PlacedGate]) -> Iterator[tuple[PlacedGate, Problem]]:
-    """What is wrong between gates, each with the later gate: one name twice, or limits that no figure meets."""
-    first: dict[str, PlacedGate] = {}
-    for gate in gates:
-        name = gate.get("id")
-        if isinstance(name, str) and first.setdefault(name, gate) is not gate:
-            message = f"{plain(name)} is already the gate at {first[name].place}; expected a name of its own"
-            yield gate, gate.problem("id", message)
-    for one, other in itertools.combinations(gates, 2):
-        if _contradict(one, other):
-            message = (
-                f"{_said(other)} cannot hold together with {_said(one)} of gate {plain(one.get('id'))} at {one.place}; "
-                "expected limits that some figure meets"
-            )
-            yield other, other.problem("limit", message)
-
-
-def _contradict(one: PlacedGate, other: PlacedGate) -> bool:
-    same = all(one.get(key) == other.get(key) and one.has(key) for key in ("metric", "bound"))
-    if not same or not set(one.topologies) & set(other.topologies):
-        return False
-    upper, lower = (one, other) if one.get("op") in _UPPER else (other, one)
-    if upper.get("op") not in _UPPER or lower.get("op") not in _LOWER:
-        return False
+def _message(gate: PlacedGate) -> Iterator[Problem]:
+    """Only what a verdict has can be put into its message."""
+    message = gate.get("message")
+    if not isinstance(message, str):
+        return
+    known = _FIELDS_OF_DECISIONS if gate.on_decision else _FIELDS
     try:
-        highest, lowest = upper.limit(), lower.limit()
-    except QuantityError:
-        return False
-    if highest is None or lowest is None:
-        return False
-    strict = upper.get("op") == "lt" or lower.get("op") == "gt"
-    return lowest > highest or (lowest == highest and strict)
+        parts = list(string.Formatter().parse(message))
+    except ValueError as error:
+        yield gate.problem(
+            "message",
+            f"{error}; expected {{ and }} in pairs around one of {', '.join(known)}",
+            "a brace itself is written twice: {{",
+        )
+        return
+    for _, name, form, conversion in parts:
+        if name is not None and name not in known:
+            yield gate.problem(
+                "message",
+                f"{show('{' + name + '}')} is nothing that a verdict has; expected {', '.join(known)}",
+                did_you_mean(name, known),
+            )
+        elif form or conversion:
+            yield gate.problem("message", f"{{{name}}} is written with its unit; expected it without a format")
 
 
-def _said(gate: PlacedGate) -> str:
-    return f"{gate.get('metric')} {gate.get('op')} {gate.document.text((*gate.where, 'limit'))}"
+_INPUT_PATHS = tuple(sorted({quantity.path for quantity in QUANTITIES} | {"requests.trace"}))
+
+
+def _inputs(gate: PlacedGate) -> Iterator[Problem]:
+    """Patterns that no input of any cohort matches."""
+    for place, pattern in enumerate(gate.words("input") or ()):
+        if not any(matches(pattern, path) for path in _INPUT_PATHS):
+            message = f"no input is called {show(pattern)}; expected a path of the inputs table, * for any part of one"
+            where = (*gate.where, "where", "input", place)
+            yield gate.document.problem(where, message, did_you_mean(pattern, _INPUT_PATHS))
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Whether ``pattern`` is ``path``, where ``*`` stands for any characters.
+
+    >>> matches("service.*", "service.decode.slots"), matches("service", "service.decode"), matches("*", "x")
+    (True, False, True)
+    """
+    return re.fullmatch(".*".join(re.escape(part) for part in pattern.split("*")), path) is not None

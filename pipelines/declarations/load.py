@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pipelines.declarations.cohort import read_cohort
 from pipelines.declarations.documents import Document
+from pipelines.declarations.places import own_rules
 from pipelines.declarations.problems import DeclarationProblems, Problem
 from pipelines.declarations.requests import read_request_numbers, trace_source
 from pipelines.declarations.rules import read_rules
@@ -21,9 +22,9 @@ def load_cohort(path: str | os.PathLike[str]) -> Cohort:
     return cohort
 
 
-def load_rules(directory: str | os.PathLike[str]) -> Rules:
-    """The rules of every \\*.yaml and \\*.yml directly in ``directory``; DeclarationProblems otherwise."""
-    rules, problems = read_rules(directory)
+def load_rules(directory: str | os.PathLike[str], own: str | os.PathLike[str] | None = None) -> Rules:
+    """The rules of every \\*.yaml and \\*.yml directly in ``directory``, with those of a cohort's ``own``; or DeclarationProblems."""
+    rules, problems = read_rules(directory, own)
     if rules is None:
         raise DeclarationProblems(problems)
     return rules
@@ -46,7 +47,7 @@ def read_declarations(cohort_path: str | os.PathLike[str], rules_directory: str 
     """A cohort and the rules to judge it by, as far as they can be read."""
     cohort, document, problems = read_cohort(cohort_path)
     trace = cohort.trace if cohort else _sound_trace(document, problems)
-    rules, rule_problems = read_rules(rules_directory)
+    rules, rule_problems = read_rules(rules_directory, own_rules(cohort_path))
     problems += rule_problems
     if cohort and rules and document:
         problems += _unjudged(cohort, document, rules, str(rules_directory))
@@ -75,12 +76,13 @@ def _sound_trace(document: Document | None, problems: list[Problem]) -> TraceSou
 def _unjudged(cohort: Cohort, document: Document, rules: Rules, directory: str) -> Iterator[Problem]:
     """A topology that no blocking gate concerns can never pass: it would be compared for nothing."""
     declared = {row.path.removeprefix("objectives.") for row in cohort.inputs if row.path.startswith("objectives.")}
+    applying = [
+        gate
+        for gate in rules.gates
+        if gate.blocking and gate.concerns(cohort.name) and all(name in declared for name in gate.needs())
+    ]
     for topology in cohort.topologies:
-        applies = any(
-            gate.blocking and topology in gate.topologies and (gate.objective is None or gate.objective in declared)
-            for gate in rules.gates
-        )
-        if not applies:
+        if not any(topology in gate.topologies for gate in applying):
             message = f"no blocking gate of {directory} applies to it, so it can never pass; expected one"
             added = not document.has(f"topologies.{topology}")
             hint = "aggregated and chunked are compared wherever disaggregated or routed is" if added else None

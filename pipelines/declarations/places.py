@@ -52,6 +52,13 @@ def rules_directory() -> Path:
     return _as_seen(own) if own.is_dir() else bundled("rules")
 
 
+def own_rules(cohort: str | os.PathLike[str]) -> Path | None:
+    """``rules/`` beside the cohort.yaml at or in ``cohort``; None where it has none."""
+    place = Path(cohort)
+    own = (place if place.is_dir() else place.parent) / "rules"
+    return own if own.is_dir() and (place.is_dir() or place.name == "cohort.yaml") else None
+
+
 def export_directory(cohort: str) -> Path:
     """``receipts/COHORT/`` of the project."""
     return _as_seen(project_directory() / "receipts" / cohort)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from fractions import Fraction
 from pathlib import Path
 from typing import Literal
@@ -11,12 +12,15 @@ Provenance = Literal["observed", "supplied"]
 Bound = Literal["nominal", "conservative"]
 Op = Literal["lte", "lt", "gte", "gt"]
 Severity = Literal["error", "warn"]
+Scope = Literal["scenario", "decision"]
 OnInvalid = Literal["reject", "drop"]
 CacheScope = Literal["shared", "per_worker"]
 ArrivalKind = Literal["open", "rate", "closed"]
 
 TOPOLOGIES: tuple[Topology, ...] = ("aggregated", "chunked", "disaggregated", "routed")
-RULE_KINDS = ("LatencyObjective", "Goodput", "TransferBudget", "Capacity", "Decision")
+SCENARIO_KINDS = ("LatencyObjective", "Goodput", "TransferBudget", "Capacity")
+DECISION_KINDS = ("Provenance",)
+RULE_KINDS = (*SCENARIO_KINDS, *DECISION_KINDS, "Exceptions", "Decision")
 
 
 @dataclass(frozen=True)
@@ -175,21 +179,61 @@ class Cohort:
 
 @dataclass(frozen=True)
 class Gate:
-    """One rule over one figure. ``limit`` is in the metric's SI unit, None where the limit is an ``objective``."""
+    """One rule over one figure. ``limit`` and ``within`` are in the metric's SI unit, None where they are objectives.
+
+    ``limit`` is None as well where it is ``limit_times`` the metric ``limit_metric``. ``scope`` is what the figure is of;
+    of the decision, there is no ``bound`` and there are no ``topologies``. None is everything for ``buckets``, ``inputs``, ``cohorts``.
+    """
 
     id: str
     file: str
+    overrides: str | None
     kind: str
+    scope: Scope
     metric: str
     topologies: tuple[str, ...]
-    bound: str
+    buckets: tuple[str, ...] | None
+    aggregate: str | None
+    within: float | None
+    within_objective: str | None
+    inputs: tuple[str, ...] | None
+    cohorts: tuple[str, ...] | None
+    bound: str | None
     op: str
     limit: float | None
     objective: str | None
+    limit_metric: str | None
+    limit_times: float | None
     severity: str
     blocking: bool
+    message: str | None
     owner: str
     rationale: str | None
+
+    def needs(self) -> tuple[str, ...]:
+        """The objectives without which it does not apply."""
+        return tuple(name for name in (self.objective, self.within_objective) if name is not None)
+
+    def concerns(self, cohort: str) -> bool:
+        """Whether it is a rule for the cohort of this name."""
+        return self.cohorts is None or cohort in self.cohorts
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """A gate that does not block for ``topologies`` (none of a gate on the decision) until the end of the day ``expires``."""
+
+    gate: str
+    file: str
+    topologies: tuple[str, ...]
+    cohorts: tuple[str, ...] | None
+    reason: str
+    owner: str
+    expires: date
+
+    def concerns(self, cohort: str) -> bool:
+        """Whether it is an exception for the cohort of this name."""
+        return self.cohorts is None or cohort in self.cohorts
 
 
 @dataclass(frozen=True)
@@ -198,11 +242,14 @@ class DecisionRule:
 
     prefer: tuple[str, ...]
     operating_part_weights: Mapping[str, float]
+    file: str = "decision.yaml"
+    overrides: str | None = None
 
 
 @dataclass(frozen=True)
 class Rules:
-    """All gates, by file name and then by place in the file, and the one decision."""
+    """All gates, by file name and then by place in the file, the exceptions, and the one decision."""
 
     gates: tuple[Gate, ...]
     decision: DecisionRule
+    exceptions: tuple[Waiver, ...] = ()

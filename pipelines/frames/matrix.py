@@ -1,8 +1,16 @@
 """The scenario matrix and the verdicts on it."""
 
+from typing import Any
+
 import pandera.polars as pa
+import polars as pl
 
 from pipelines.frames.evaluation import ScenarioColumns
+
+
+def _by_bucket(meaning: str) -> Any:
+    about = {"unit": "s", "meaning": f"{meaning} of each bucket of the workload, in their order (modeled means)"}
+    return pa.Field(nullable=True, metadata=about)
 
 
 class ScenarioMatrix(ScenarioColumns):
@@ -49,31 +57,112 @@ class ScenarioMatrix(ScenarioColumns):
     transfer_envelope_share: float = pa.Field(
         nullable=True, ge=0, metadata={"unit": "ratio", "meaning": "transfer_worst_s over objectives.ttft_growth"}
     )
+    ttft_by_bucket: pl.List = _by_bucket("TTFT")
+    tpot_by_bucket: pl.List = _by_bucket("TPOT")
+    e2e_by_bucket: pl.List = _by_bucket("E2E")
+    prefill_wait_by_bucket: pl.List = _by_bucket("prefill wait")
+    transfer_by_bucket: pl.List = _by_bucket("transfer wait plus KV movement")
+    decode_wait_by_bucket: pl.List = _by_bucket("decode wait")
 
 
 class Gates(pa.DataFrameModel):
-    """One row per declared gate, in the order of files and of their lines."""
+    """One row per gate that a cohort is judged by, in the order of files and of their lines."""
 
     gate: str = pa.Field(unique=True, metadata={"unit": "", "meaning": "gate id"})
     file: str = pa.Field(metadata={"unit": "", "meaning": "rules file that declares it"})
+    overrides: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "file of the gate in whose place it stands"}
+    )
     kind: str = pa.Field(metadata={"unit": "", "meaning": "kind of that document"})
+    scope: str = pa.Field(
+        isin=["scenario", "decision"], metadata={"unit": "", "meaning": "what the judged figure is of"}
+    )
     metric: str = pa.Field(metadata={"unit": "", "meaning": "figure judged"})
-    unit: str = pa.Field(isin=["s", "ratio", "count"], metadata={"unit": "", "meaning": "unit of the metric"})
+    unit: str = pa.Field(
+        isin=["s", "ratio", "count", "days"], metadata={"unit": "", "meaning": "unit of the judged figure"}
+    )
     topologies: str = pa.Field(metadata={"unit": "", "meaning": "topologies that it concerns, space-separated"})
-    bound: str = pa.Field(isin=["nominal", "conservative"], metadata={"unit": "", "meaning": "bound of the figure"})
+    buckets: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "prompt buckets, shortest or longest, space-separated; or all"}
+    )
+    aggregate: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "how figures by bucket make one"})
+    within: float = pa.Field(nullable=True, metadata={"unit": "s", "meaning": "declared, if not an objective"})
+    within_objective: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "objective that a bucket that counts is within"}
+    )
+    inputs: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "patterns of inputs that count, space-separated; or all"}
+    )
+    cohorts: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "cohorts that it concerns, space-separated; or all"}
+    )
+    here: bool = pa.Field(metadata={"unit": "", "meaning": "whether it concerns this cohort"})
+    waived: str = pa.Field(
+        metadata={"unit": "", "meaning": "topologies, or decision, for which an exception holds, space-separated"}
+    )
+    bound: str = pa.Field(
+        nullable=True, isin=["nominal", "conservative"], metadata={"unit": "", "meaning": "bound of the figure"}
+    )
     op: str = pa.Field(
         isin=["lte", "lt", "gte", "gt"], metadata={"unit": "", "meaning": "how figure and limit compare"}
     )
     limit: float = pa.Field(
-        nullable=True, metadata={"unit": "as unit", "meaning": "declared limit, if not an objective"}
+        nullable=True, metadata={"unit": "as unit", "meaning": "declared limit, if not an objective or a metric"}
     )
     objective: str = pa.Field(
         nullable=True, metadata={"unit": "", "meaning": "objective of the cohort that is the limit"}
     )
+    limit_metric: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "metric whose multiple is the limit"})
+    limit_times: float = pa.Field(nullable=True, metadata={"unit": "", "meaning": "what that is multiplied by"})
     severity: str = pa.Field(isin=["error", "warn"], metadata={"unit": "", "meaning": "severity of a failure"})
     blocking: bool = pa.Field(metadata={"unit": "", "meaning": "whether the decision depends on it"})
+    message: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "what is said of it where it does not pass"}
+    )
     owner: str = pa.Field(metadata={"unit": "", "meaning": "who answers for the rule"})
     rationale: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "why the rule exists"})
+
+    class Config:
+        """No other columns."""
+
+        strict = True
+
+
+class Exceptions(pa.DataFrameModel):
+    """One row per exception of the rules, in the order of files and of their lines."""
+
+    gate: str = pa.Field(metadata={"unit": "", "meaning": "gate that is waived"})
+    file: str = pa.Field(metadata={"unit": "", "meaning": "rules file that declares it"})
+    topologies: str = pa.Field(
+        metadata={"unit": "", "meaning": "topologies that it holds for, space-separated; none of a decision"}
+    )
+    cohorts: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "cohorts that it holds for, space-separated; or all"}
+    )
+    reason: str = pa.Field(metadata={"unit": "", "meaning": "why"})
+    owner: str = pa.Field(metadata={"unit": "", "meaning": "who answers for it"})
+    expires: str = pa.Field(metadata={"unit": "date", "meaning": "the last day on which it holds"})
+    standing: str = pa.Field(
+        isin=["holds", "expired", "other_cohort"],
+        metadata={"unit": "", "meaning": "whether it holds for this cohort at the date of the plan"},
+    )
+
+    class Config:
+        """No other columns."""
+
+        strict = True
+
+
+class RuleSet(pa.DataFrameModel):
+    """What the rules are as a whole, in one row."""
+
+    as_of: str = pa.Field(
+        nullable=True, metadata={"unit": "date", "meaning": "the date that exceptions and ages are read at, if any is"}
+    )
+    decision_file: str = pa.Field(metadata={"unit": "", "meaning": "rules file that declares the decision"})
+    decision_overrides: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "file of the decision in whose place it stands"}
+    )
 
     class Config:
         """No other columns."""
@@ -110,13 +199,40 @@ class Verdicts(pa.DataFrameModel):
         isin=["lte", "lt", "gte", "gt"], metadata={"unit": "", "meaning": "how figure and limit compare"}
     )
     figure: float = pa.Field(nullable=True, metadata={"unit": "as unit", "meaning": "the scenario's figure"})
-    limit: float = pa.Field(metadata={"unit": "as unit", "meaning": "the gate's limit"})
+    limit: float = pa.Field(nullable=True, metadata={"unit": "as unit", "meaning": "the gate's limit"})
     margin: float = pa.Field(
         nullable=True, metadata={"unit": "ratio", "meaning": "distance to the limit, negative beyond it"}
     )
     verdict: str = pa.Field(isin=["pass", "fail", "refused"], metadata={"unit": "", "meaning": "pass, fail or refused"})
     severity: str = pa.Field(isin=["error", "warn"], metadata={"unit": "", "meaning": "severity of a failure"})
     blocking: bool = pa.Field(metadata={"unit": "", "meaning": "whether the decision depends on it"})
+    waived: bool = pa.Field(
+        metadata={"unit": "", "meaning": "whether it would, but for an exception that holds for the topology"}
+    )
+
+    class Config:
+        """No other columns."""
+
+        strict = True
+
+
+class Acceptance(pa.DataFrameModel):
+    """One row per gate on the decision that applies, judged on what the decision rests on."""
+
+    gate: str = pa.Field(unique=True, metadata={"unit": "", "meaning": "gate id"})
+    metric: str = pa.Field(metadata={"unit": "", "meaning": "figure judged"})
+    unit: str = pa.Field(metadata={"unit": "", "meaning": "unit of figure and limit"})
+    op: str = pa.Field(isin=["lte", "lt"], metadata={"unit": "", "meaning": "how figure and limit compare"})
+    figure: float = pa.Field(nullable=True, metadata={"unit": "as unit", "meaning": "the decision's figure"})
+    limit: float = pa.Field(metadata={"unit": "as unit", "meaning": "the gate's limit"})
+    margin: float = pa.Field(
+        nullable=True, metadata={"unit": "ratio", "meaning": "distance to the limit, negative beyond it"}
+    )
+    verdict: str = pa.Field(isin=["pass", "fail", "refused"], metadata={"unit": "", "meaning": "pass, fail or refused"})
+    severity: str = pa.Field(isin=["error", "warn"], metadata={"unit": "", "meaning": "severity of a failure"})
+    blocking: bool = pa.Field(metadata={"unit": "", "meaning": "whether acceptance depends on it"})
+    waived: bool = pa.Field(metadata={"unit": "", "meaning": "whether it would, but for an exception that holds"})
+    inputs: str = pa.Field(metadata={"unit": "", "meaning": "inputs that count for the figure, space-separated"})
 
     class Config:
         """No other columns."""

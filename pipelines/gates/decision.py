@@ -7,7 +7,7 @@ import polars as pl
 from pipelines.frames.inputs import InputTable
 from pipelines.frames.matrix import Decision
 from pipelines.gates.rules import preferred_keys
-from pipelines.gates.wording import refusal, said
+from pipelines.gates.wording import refusal, worded
 
 UNMEASURED_VIOLATION = 1.0
 """Violation that a failing gate counts as where its limit is 0 and no relative distance exists."""
@@ -19,16 +19,16 @@ _RANKING = {"operating_parts": ("operating_parts", False), "gpus": ("gpus", Fals
 def standing(matrix: pl.DataFrame, verdicts: pl.DataFrame) -> pl.DataFrame:
     """One row per scenario: ``passes``, smallest blocking ``margin``, ``refusals`` and ``violation``, next to its nominal figures.
 
-    A scenario passes if its nominal bound is not refused, a blocking gate applies to it, and all that do pass.
+    A scenario passes if its nominal bound is not refused, a gate that is declared blocking applies to it, and all that block it pass.
     """
-    failing = pl.col("verdict") == "fail"
+    blocks, failing = pl.col("blocking"), pl.col("blocking") & (pl.col("verdict") == "fail")
     judged = (
-        verdicts.filter(pl.col("blocking"))
+        verdicts.filter(blocks | pl.col("waived"))
         .group_by("place", maintain_order=True)
         .agg(
-            gates_pass=(pl.col("verdict") == "pass").all(),
-            margin=pl.col("margin").min(),
-            refusals=(pl.col("verdict") == "refused").sum(),
+            gates_pass=((pl.col("verdict") == "pass") | ~blocks).all(),
+            margin=pl.col("margin").filter(blocks).min(),
+            refusals=(blocks & (pl.col("verdict") == "refused")).sum(),
             violation=(-pl.col("margin")).fill_null(UNMEASURED_VIOLATION).filter(failing).max(),
         )
     )
@@ -52,8 +52,10 @@ def _nearest_miss(missing: pl.DataFrame) -> pl.DataFrame:
     return missing.sort("refusals", "violation", "pressure", "gpus", "place", nulls_last=True).head(1)
 
 
-def decide(matrix: pl.DataFrame, verdicts: pl.DataFrame, preference: pl.DataFrame, inputs: InputTable) -> pl.DataFrame:
-    """Choose: a :class:`Decision` frame, one row per compared topology in declared order."""
+def decide(
+    matrix: pl.DataFrame, verdicts: pl.DataFrame, preference: pl.DataFrame, inputs: InputTable, gates: pl.DataFrame
+) -> pl.DataFrame:
+    """Choose: a :class:`Decision` frame, one row per compared topology in declared order; ``gates`` have the words for what failed."""
     scenarios, prefer = standing(matrix, verdicts), preferred_keys(preference)
     chosen = _best(scenarios.filter("passes"), prefer)
     rows = []
@@ -62,7 +64,7 @@ def decide(matrix: pl.DataFrame, verdicts: pl.DataFrame, preference: pl.DataFram
         passing = own.filter("passes")
         best = (_nearest_miss(own) if passing.is_empty() else _best(passing, prefer)).row(0, named=True)
         if passing.is_empty():
-            status, reason = "nearest_miss", _why_missed(best, verdicts)
+            status, reason = "nearest_miss", _why_missed(best, verdicts, gates)
         elif best["scenario"] == chosen["scenario"].item():
             status, reason = "chosen", _why_chosen(best, scenarios)
         else:
@@ -73,13 +75,14 @@ def decide(matrix: pl.DataFrame, verdicts: pl.DataFrame, preference: pl.DataFram
     )
 
 
-def _why_missed(best: dict[str, Any], verdicts: pl.DataFrame) -> str:
+def _why_missed(best: dict[str, Any], verdicts: pl.DataFrame, gates: pl.DataFrame) -> str:
     unmet = verdicts.filter(pl.col("blocking") & (pl.col("place") == best["place"]) & (pl.col("verdict") != "pass"))
     if best["status"] == "refused":
         return refusal(best)
     if unmet.is_empty():
         return "no blocking gate applies to it"
-    return "; ".join(said(row) for row in unmet.iter_rows(named=True))
+    own = {row["gate"]: row for row in gates.iter_rows(named=True)}
+    return "; ".join(worded(row, own[row["gate"]]) for row in unmet.iter_rows(named=True))
 
 
 def _counted(row: dict[str, Any], key: str) -> str:

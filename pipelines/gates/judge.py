@@ -1,13 +1,18 @@
 """Gates x scenario matrix -> verdicts."""
 
 from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
 import polars as pl
 
-from pipelines.frames.digits import round_results
+from pipelines.arithmetic.numbers import Floats
+from pipelines.frames.digits import round_results, significant_values
 from pipelines.frames.inputs import InputTable
 from pipelines.frames.matrix import Verdicts
 from pipelines.frames.metrics import METRICS
+from pipelines.frames.workload import ALL
+from pipelines.gates.aggregates import UPPER_LIMITS, BucketRequests, aggregated
 from pipelines.gates.rules import applicable
 from pipelines.topologies.matrix import LATENCIES
 
@@ -17,10 +22,10 @@ _HOLDS = {
     "gte": lambda figure, limit: figure >= limit,
     "gt": lambda figure, limit: figure > limit,
 }
-UPPER_LIMITS = ("lte", "lt")
 
 _OBJECTIVE_OF = {f"{name}_worst": name for name in LATENCIES}
 """Metrics that are judged bucket by bucket where their limit is the objective of this name."""
+_COPIED = ("gate", "metric", "unit", "op", "severity")
 
 
 def judged_by_bucket(gate: Mapping[str, object]) -> str | None:
@@ -29,45 +34,91 @@ def judged_by_bucket(gate: Mapping[str, object]) -> str | None:
     return name if name is not None and gate["objective"] == name else None
 
 
-def judge(matrix: pl.DataFrame, gates: pl.DataFrame, inputs: InputTable) -> pl.DataFrame:
+def bucket_requests(buckets: pl.DataFrame) -> BucketRequests:
+    """Labels and requests of a :class:`Buckets` frame, without the row of all requests."""
+    own = buckets.filter(pl.col("bucket") != ALL)
+    return BucketRequests(own["bucket"].to_list(), own["requests"].cast(pl.Float64).to_numpy())
+
+
+def judge(matrix: pl.DataFrame, gates: pl.DataFrame, inputs: InputTable, buckets: BucketRequests) -> pl.DataFrame:
     """Judge every scenario by every gate that applies to it: a :class:`Verdicts` frame, scenarios in matrix order, gates in theirs.
 
-    Figures and margins are results and rounded, limits are declared and not.
-    The verdict is ``refused`` where the figure is absent, or the scenario is refused under the gate's bound and the figure is a latency.
+    Figures, margins and limits that are multiples of figures are results and rounded, declared limits are not.
+    The verdict is ``refused`` where figure or limit is absent, or the scenario is refused under the gate's bound and either is a latency.
+    Raises UnknownBucketError where a gate names a bucket that there is not.
     """
     judged = [
-        _judge_one(matrix, gate).with_columns(gate_place=pl.lit(position))
+        _judge_one(matrix, gate, buckets).with_columns(gate_place=pl.lit(position))
         for position, gate in enumerate(applicable(gates, inputs).iter_rows(named=True))
-        if gate["limit"] is not None
+        if gate["applies"]
     ]
     columns = list(Verdicts.to_schema().columns)
     verdicts = pl.concat(judged).sort("place", "gate_place").select(columns)
     return Verdicts.validate(round_results(verdicts).with_columns(verdicts["limit"]))
 
 
-def _judge_one(matrix: pl.DataFrame, gate: dict[str, object]) -> pl.DataFrame:
-    metric = METRICS[str(gate["metric"])]
+def _judge_one(matrix: pl.DataFrame, gate: dict[str, Any], buckets: BucketRequests) -> pl.DataFrame:
     figure, limit, op = pl.col("figure"), pl.col("limit"), str(gate["op"])
-    latency = judged_by_bucket(gate)
-    column = metric.column if latency is None else f"{latency}_judged_s"
-    declared = pl.lit(gate["limit"], pl.Float64)
-    limits = declared if latency is None else pl.col(f"{latency}_objective_s").fill_null(declared)
-    concerned = (pl.col("bound") == gate["bound"]) & pl.col("topology").is_in(str(gate["topologies"]).split())
-    shown = (pl.col("status") == "evaluated") if metric.needs_latency else pl.lit(True)
+    concerned = (pl.col("bound") == gate["bound"]) & pl.col("topology").is_in(gate["topologies"].split())
+    waived = pl.col("topology").is_in(gate["waived"].split())
     distance = limit - figure if op in UPPER_LIMITS else figure - limit
-    return (
-        matrix.filter(concerned)
-        .with_columns(
-            *[pl.lit(gate[name]).alias(name) for name in ("gate", "metric", "unit", "op", "severity", "blocking")],
-            limit=limits,
-            figure=pl.when(shown).then(pl.col(column).cast(pl.Float64)),
-        )
-        .with_columns(
-            margin=pl.when(limit != 0).then(distance / limit),
-            verdict=pl.when(figure.is_null())
-            .then(pl.lit("refused"))
-            .when(_HOLDS[op](figure, limit))
-            .then(pl.lit("pass"))
-            .otherwise(pl.lit("fail")),
-        )
+    own = matrix.filter(concerned)
+    return own.with_columns(
+        *[pl.lit(gate[name], pl.String).alias(name) for name in _COPIED],
+        limit=_limits(own, gate),
+        figure=_figures(own, gate, buckets),
+        waived=pl.lit(gate["blocking"]) & waived,
+        blocking=pl.lit(gate["blocking"]) & ~waived,
+    ).with_columns(
+        margin=pl.when(limit != 0).then(distance / limit),
+        verdict=pl.when(figure.is_null() | limit.is_null())
+        .then(pl.lit("refused"))
+        .when(_HOLDS[op](figure, limit))
+        .then(pl.lit("pass"))
+        .otherwise(pl.lit("fail")),
     )
+
+
+def _limits(own: pl.DataFrame, gate: dict[str, Any]) -> pl.Series:
+    """The limit of every row: declared, a bucket's own objective, or a multiple of another of its figures."""
+    if gate["limit_metric"] is not None:
+        return _rounded(gate["limit_times"] * _of_scenario(own, gate["limit_metric"]))
+    latency = judged_by_bucket(gate)
+    if latency is None:
+        return pl.Series([gate["limit"]] * own.height, dtype=pl.Float64)
+    return own[f"{latency}_objective_s"].fill_null(gate["limit"])
+
+
+def _figures(own: pl.DataFrame, gate: dict[str, Any], buckets: BucketRequests) -> pl.Series:
+    """The judged figure of every row, absent where the row is refused and the figure is a latency."""
+    latency = judged_by_bucket(gate)
+    if gate["aggregate"] is not None:
+        return _rounded(aggregated(gate, _by_bucket(own, gate["metric"], len(buckets.labels)), buckets))
+    if latency is not None:
+        return _shown(own, own[f"{latency}_judged_s"])
+    return _rounded(_of_scenario(own, gate["metric"]))
+
+
+def _of_scenario(own: pl.DataFrame, metric: str) -> Floats:
+    """The figure of a metric of scenarios in every row; NaN where there is none, or it is a latency of a refused row."""
+    known = METRICS[metric]
+    figure = own[known.column].cast(pl.Float64)
+    found: Floats = (_shown(own, figure) if known.needs_latency else figure).fill_null(np.nan).to_numpy()
+    return found
+
+
+def _shown(own: pl.DataFrame, figure: pl.Series) -> pl.Series:
+    shown: pl.Series = own.select(pl.when(pl.col("status") == "evaluated").then(figure)).to_series()
+    return shown
+
+
+def _by_bucket(own: pl.DataFrame, metric: str, buckets: int) -> Floats:
+    """The figures of a metric by bucket: rows x buckets, NaN where there is none."""
+    column = _shown(own, own[METRICS[metric].column])
+    values = own.select(pl.when(column.is_null()).then([None] * buckets).otherwise(column).alias("values"))
+    flat = values["values"].explode().cast(pl.Float64).fill_null(np.nan).to_numpy()
+    return np.asarray(flat, dtype=np.float64).reshape(own.height, buckets)
+
+
+def _rounded(values: Floats) -> pl.Series:
+    return pl.Series(significant_values(values), dtype=pl.Float64).fill_nan(None)

@@ -1,10 +1,14 @@
 """Figures, limits and gates as a person reads them."""
 
+from collections.abc import Mapping
 from typing import Any
+
+import polars as pl
 
 SYMBOLS = {"lte": "<=", "lt": "<", "gte": ">=", "gt": ">"}
 
 _MILLISECONDS_BELOW_S = 1.0
+_MOST_PATHS = 4
 _FLOORS = {"ttft_floor": "TTFT", "tpot_floor": "TPOT"}
 
 
@@ -20,31 +24,106 @@ def shown(value: float | None, unit: str) -> str:
         return f"{value:.4g} s" if abs(value) >= _MILLISECONDS_BELOW_S else f"{value * 1e3:.4g} ms"
     if unit == "ratio":
         return f"{value * 100:.4g} %"
+    if unit == "days":
+        return f"{value:.10g} days" if value != 1 else "1 day"
     return f"{value:.10g}"
 
 
 def said(verdict: dict[str, Any]) -> str:
     """One verdict as a clause: what was judged, its figure, its limit.
 
-    >>> said(
-    ...     {
-    ...         "gate": "stall",
-    ...         "bound": "nominal",
-    ...         "verdict": "fail",
-    ...         "figure": 2.0,
-    ...         "limit": 0.4,
-    ...         "unit": "s",
-    ...         "op": "lte",
-    ...     }
-    ... )
-    'stall 2 s, not <= 400 ms'
+    >>> row = {"gate": "stall", "bound": "nominal", "figure": 2.0, "limit": 0.4, "unit": "s", "op": "lte"}
+    >>> said(row | {"verdict": "fail"}), said(row | {"verdict": "fail", "waived": True})
+    ('stall 2 s, not <= 400 ms', 'stall 2 s, not <= 400 ms (waived)')
     """
+    waived = " (waived)" if verdict.get("waived") else ""
     limit = f"{SYMBOLS[verdict['op']]} {shown(verdict['limit'], verdict['unit'])}"
     if verdict["verdict"] == "refused":
-        return f"{verdict['gate']} refused: no {verdict['bound']} figure to hold against {limit}"
+        lacks = "figure" if verdict["figure"] is None else "limit"
+        against = f" to hold against {limit}" if verdict["figure"] is None else ""
+        return f"{verdict['gate']} refused: no {verdict['bound']} {lacks}{against}{waived}"
     relation = "" if verdict["verdict"] == "pass" else "not "
     bound = " (conservative)" if verdict["bound"] == "conservative" else ""
-    return f"{verdict['gate']} {shown(verdict['figure'], verdict['unit'])}{bound}, {relation}{limit}"
+    return f"{verdict['gate']} {shown(verdict['figure'], verdict['unit'])}{bound}, {relation}{limit}{waived}"
+
+
+def said_of_decision(verdict: dict[str, Any]) -> str:
+    """A verdict on the decision as a clause, with the inputs that make its figure.
+
+    >>> row = {"gate": "measured", "figure": 0.5, "limit": 0.2, "unit": "ratio", "op": "lte", "waived": False}
+    >>> said_of_decision(row | {"verdict": "fail", "inputs": "model.layers requests.trace"})
+    'measured 50 %, not <= 20 %: model.layers, requests.trace'
+    >>> said_of_decision(row | {"figure": None, "verdict": "refused", "inputs": "model.layers"})
+    'measured refused: no date in the source of model.layers'
+    """
+    waived = " (waived)" if verdict["waived"] else ""
+    every = verdict["inputs"].split()
+    paths = ", ".join(every[:_MOST_PATHS]) + (f" and {len(every) - _MOST_PATHS} more" if every[_MOST_PATHS:] else "")
+    if verdict["verdict"] == "refused":
+        return f"{verdict['gate']} refused: no date in the source of {paths}{waived}"
+    relation = "" if verdict["verdict"] == "pass" else "not "
+    limit = f"{SYMBOLS[verdict['op']]} {shown(verdict['limit'], verdict['unit'])}"
+    why = f": {paths}" if paths and verdict["verdict"] == "fail" else ""
+    return f"{verdict['gate']} {shown(verdict['figure'], verdict['unit'])}, {relation}{limit}{waived}{why}"
+
+
+def message(template: str, verdict: Mapping[str, Any], owner: str) -> str:
+    """What a gate's ``message`` says of a verdict.
+
+    >>> row = {"gate": "stall", "metric": "stall", "figure": 2.0, "limit": 0.4, "unit": "s", "margin": -4.0}
+    >>> message("{gate}: {figure} where {limit} were promised, {margin}", row, "sre")
+    'stall: 2 s where 400 ms were promised, -400 %'
+    """
+    fields = {name: verdict.get(name) for name in ("scenario", "topology", "gate", "metric", "bound")}
+    figures = {name: shown(verdict[name], verdict["unit"]) for name in ("figure", "limit")}
+    return template.format(**fields, **figures, margin=shown(verdict["margin"], "ratio"), owner=owner)
+
+
+def worded(verdict: dict[str, Any], gate: Mapping[str, Any]) -> str:
+    """A verdict in the gate's own words where it has some and the verdict is not a pass, else in the usual ones."""
+    if gate["message"] is not None and verdict["verdict"] != "pass":
+        waived = " (waived)" if verdict["waived"] else ""
+        return message(gate["message"], verdict, gate["owner"]) + waived
+    return said(verdict) if gate["scope"] == "scenario" else said_of_decision(verdict)
+
+
+def rules_said(gates: pl.DataFrame, exceptions: pl.DataFrame, rule_set: pl.DataFrame) -> list[str]:
+    """What a reader has to know of the rules beside the verdicts: what stands in whose place, what does not apply, what is waived.
+
+    ``gates`` are resolved.
+    """
+    said_of = []
+    for row in gates.iter_rows(named=True):
+        if row["overrides"] is not None:
+            said_of.append(f"overridden: {row['gate']}: {row['file']} of the cohort instead of {row['overrides']}")
+    decision = rule_set.row(0, named=True)
+    if decision["decision_overrides"] is not None:
+        said_of.append(
+            f"overridden: the decision: {decision['decision_file']} of the cohort instead of {decision['decision_overrides']}"
+        )
+    for row in gates.filter(~pl.col("applies")).iter_rows(named=True):
+        why = "the cohort does not declare its objective" if row["here"] else f"a gate of {row['cohorts']} only"
+        said_of.append(f"not judged: {row['gate']}: {why}")
+    for row in exceptions.filter(pl.col("standing") != "other_cohort").iter_rows(named=True):
+        until = "until" if row["standing"] == "holds" else "expired on"
+        where = f" for {', '.join(row['topologies'].split())}" if row["topologies"] else ""
+        label = "waived" if row["standing"] == "holds" else "expired"
+        said_of.append(f"{label}: {row['gate']}{where} {until} {row['expires']}: {row['reason']} ({row['owner']})")
+    if decision["as_of"] is not None:
+        said_of.append(f"as of {decision['as_of']}")
+    return said_of
+
+
+def objection_said(one: Mapping[str, Any], frames: Mapping[str, pl.DataFrame]) -> str:
+    """One reason why a decision is not accepted, as a clause."""
+    if one["kind"] == "no_topology":
+        return "no topology qualifies"
+    own = pl.col("gate") == one["gate"]
+    if one["kind"] == "exception":
+        row = frames["exceptions"].row(by_predicate=own & (pl.col("standing") == "expired"), named=True)
+        return f"the exception of {row['gate']} ({row['reason']}; {row['owner']}) expired on {row['expires']}"
+    verdict = frames["acceptance"].row(by_predicate=own, named=True)
+    return worded(verdict, frames["gates"].row(by_predicate=own, named=True))
 
 
 def refusal(row: dict[str, Any]) -> str:

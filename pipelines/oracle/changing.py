@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .enumerating import resized
-from .findings import SIGNIFICANT_DIGITS, round_significant
-from .judging import Judged, exact_margin, gates_on, judge_figure, judged_by_bucket
+from .judging import Judged, exact_margin, gates_on, grounds_of, judge, judge_figure
 from .loop import solved_rps
 from .names import BOUNDS
 from .parameters import CONCURRENCY, GPU_MEMORY, KV_TOKENS, RATE, Inputs
-from .recomputing import Plan, operating_parts, scalars
+from .recomputing import Plan, operating_parts
 from .resting import paths_read
-from .scenario import Evaluation, Knobs
+from .scenario import Knobs
+from .seeing import Evaluated
 from .topologies import Evaluator
 
 _COUNTS_THAT_CHANGE = ("service.decode.max_sequences", "separated.decode.max_sequences", CONCURRENCY, KV_TOKENS)
@@ -37,7 +37,7 @@ _UP_TO_ONE = frozenset(
 
 @dataclass(frozen=True)
 class Standing:
-    """Whether a scenario passes, its margin (none where a blocking gate is refused), and the blocking gates' verdicts."""
+    """Whether a scenario passes, its margin (none where a gate that blocks is refused), and the verdicts of these gates."""
 
     passes: bool
     margin: float | None
@@ -45,17 +45,8 @@ class Standing:
 
     @property
     def failing(self) -> Judged | None:
-        """The first blocking gate in order that is not passed."""
+        """The first gate that blocks, in order, that is not passed."""
         return next((entry for entry in self.judged if entry.verdict != "pass"), None)
-
-
-@dataclass(frozen=True)
-class _Evaluated:
-    """One scenario at one bound, with the rate and the evaluator that it was evaluated with."""
-
-    evaluation: Evaluation
-    evaluator: Evaluator
-    rate_rps: float
 
 
 class Bench:
@@ -65,6 +56,7 @@ class Bench:
         """Take the blocking gates; the exported rates of a closed loop are where the solution begins."""
         self.plan, rules = plan, plan.receipt["rules"]
         self._gates = [gate for gate in rules["gates"] if gate["blocking"]]
+        self._grounds = grounds_of(plan.receipt, plan.inputs)
         self._weights = rules["decision"]["operating_part_weights"]
         self._rates = {
             (row["scenario"], bound): row["bounds"][bound]["rate_rps"]
@@ -72,9 +64,13 @@ class Bench:
             for bound in BOUNDS
         }
 
+    def blocking(self, topology: str) -> list[Mapping[str, Any]]:
+        """Return the gates that block scenarios of a topology."""
+        return [gate for gate in gates_on(topology, self._gates) if not self._grounds.waives(gate, topology)]
+
     def changed_inputs(self, topology: str) -> list[str]:
         """Return the inputs that are changed of a topology, in table order; `requests.rate` also stands for the trace's."""
-        inputs, gates = self.plan.inputs, gates_on(topology, self._gates)
+        inputs, gates = self.plan.inputs, self.blocking(topology)
         open_trace = RATE not in inputs.rows and CONCURRENCY not in inputs.rows
         paths = [path for path in paths_read(inputs, (topology,), gates) if _may_change(inputs.rows[path])]
         return [*([RATE] if open_trace else []), *paths]
@@ -104,22 +100,22 @@ class Bench:
     def standing(self, knobs: Knobs, path: str | None = None, factor: float = 1.0) -> Standing:
         """Evaluate and judge a scenario, with one input multiplied."""
         inputs = self.plan.inputs if path is None else self.plan.inputs.scaled(path, factor)
-        gates = gates_on(knobs.topology, self._gates)
+        gates, examined = self.blocking(knobs.topology), bool(gates_on(knobs.topology, self._gates))
         bounds = [bound for bound in BOUNDS if bound == "nominal" or any(gate["bound"] == bound for gate in gates)]
         at = {bound: self._evaluated(inputs, knobs, bound, path) for bound in bounds}
-        judged = [self._judged(gate, at[gate["bound"]], knobs, inputs) for gate in gates]
+        judged = [self._judged(gate, at[gate["bound"]], inputs) for gate in gates]
         nominal = at["nominal"]
-        evaluated = nominal is not None and nominal.evaluation.figures is not None
+        evaluated = nominal is not None and not nominal.refused
         verdicts = tuple(entry for entry, _ in judged)
         margins = [margin for _, margin in judged if margin is not None]
         refused = any(entry.verdict == "refused" for entry in verdicts)
         return Standing(
-            evaluated and bool(verdicts) and all(entry.verdict == "pass" for entry in verdicts),
+            evaluated and examined and all(entry.verdict == "pass" for entry in verdicts),
             None if refused or not margins else min(margins),
             verdicts,
         )
 
-    def _evaluated(self, inputs: Inputs, knobs: Knobs, bound: str, path: str | None) -> _Evaluated | None:
+    def _evaluated(self, inputs: Inputs, knobs: Knobs, bound: str, path: str | None) -> Evaluated | None:
         """Evaluate at one bound; None where nothing of the memory is left."""
         if path is None:
             evaluator = self.plan.evaluators[bound]
@@ -132,36 +128,17 @@ class Bench:
         if evaluator.traffic.concurrency is not None:
             known = self._rates.get((knobs.name, bound))
             rate = known if known is not None and path is None else solved_rps(evaluator, knobs, known)
-        return _Evaluated(evaluator.evaluate(knobs, rate), evaluator, rate)
-
-    def _judged(
-        self, gate: Mapping[str, Any], at: _Evaluated | None, knobs: Knobs, inputs: Inputs
-    ) -> tuple[Judged, float | None]:
-        """Judge by the rounded figure; return the margin of the unrounded one."""
-        limit = gate["limit"] if gate["limit_source"] == "declared" else inputs.nominal(gate["limit_source"])
-        if at is None:
-            return judge_figure(gate, None, limit), None
-        figure, own = self._figure(gate, at, knobs)
-        limit = limit if own is None else own
-        shown = None if figure is None else round_significant(figure, SIGNIFICANT_DIGITS)
-        return judge_figure(gate, shown, limit), exact_margin(figure, gate["op"], limit)
-
-    def _figure(self, gate: Mapping[str, Any], at: _Evaluated, knobs: Knobs) -> tuple[float | None, float | None]:
-        """Return the figure of a gate, and the limit where it judges a bucket by that bucket's own objective."""
-        metric, gpus = gate["metric"], self.plan.inventory.gpus_of(knobs)
-        pressure = at.evaluation.pressure
         parts = operating_parts(knobs.topology, self._weights)
-        any_time = {"gpus": float(gpus), "operating_parts": parts, "pressure": pressure, "headroom": 1 - pressure}
-        figures = at.evaluation.figures
-        if metric in any_time or figures is None:
-            return any_time.get(metric), None
-        name, objectives = judged_by_bucket(gate, at.evaluator.setting.objectives), at.evaluator.setting.objectives
-        if name is not None:
-            lines = {line.bucket: getattr(line, f"{name}_s") for line in figures.timelines}
-            bucket = objectives.judged_bucket(name, [(label, _shown(value)) for label, value in lines.items()])
-            return (None, None) if bucket is None else (lines[bucket], objectives.of(name, bucket))
-        numbers = scalars(at.evaluator, figures, at.rate_rps, gpus)
-        return numbers[f"{metric}_s" if f"{metric}_s" in numbers else metric], None
+        return Evaluated(evaluator.evaluate(knobs, rate), evaluator, rate, self.plan.inventory.gpus_of(knobs), parts)
+
+    def _judged(self, gate: Mapping[str, Any], at: Evaluated | None, inputs: Inputs) -> tuple[Judged, float | None]:
+        """Judge by rounded figures, limits and aggregates; return the margin of unrounded ones."""
+        gate = _restated(gate, inputs)
+        if at is None:
+            return judge_figure(gate, None, gate["limit"]), None
+        grounds = replace(self._grounds, objectives=at.evaluator.setting.objectives)
+        exact = judge(at.exact, gate, replace(grounds, exact=True))
+        return judge(at.shown, gate, grounds), exact_margin(exact.figure, gate["op"], exact.limit)
 
     def one_less(self, knobs: Knobs) -> Sequence[tuple[str, int, Standing]]:
         """Return pool, its workers, and the standing of the scenario with one less in it, for each of its pools in turn."""
@@ -172,8 +149,10 @@ class Bench:
         ]
 
 
-def _shown(figure: float | None) -> float | None:
-    return None if figure is None else round_significant(figure, SIGNIFICANT_DIGITS)
+def _restated(gate: Mapping[str, Any], inputs: Inputs) -> Mapping[str, Any]:
+    """Return a gate whose limit and `within` are the objectives of changed inputs."""
+    found = {name: inputs.nominal(gate[f"{name}_source"]) for name in ("limit", "within")}
+    return {**gate, **{name: value for name, value in found.items() if value is not None}}
 
 
 def _may_change(row: Mapping[str, Any]) -> bool:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .accepting import check_accepted, evidence_of, judge_decision
 from .findings import Ledger
-from .judging import Judged, passes
+from .judging import Grounds, Judged, passes
 from .names import TOPOLOGIES
 from .parameters import Inputs
 from .resting import rests_on
@@ -40,8 +41,8 @@ class Candidate:
 
     @property
     def blocking(self) -> list[Judged]:
-        """The verdicts of its blocking gates."""
-        return [entry for entry in self.judged if entry.gate["blocking"]]
+        """The verdicts of the gates that block it."""
+        return [entry for entry in self.judged if entry.may_block]
 
     @property
     def failing(self) -> list[Judged]:
@@ -103,15 +104,21 @@ def decide(candidates: Sequence[Candidate], compared: Sequence[str], prefer: Seq
     return Choice(chosen, tuple(rejected))
 
 
-def check_decision(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, choice: Choice) -> None:
-    """Compare outcome, chosen scenario, rejected topologies and provenance of the decision."""
+def check_decision(
+    ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs, choice: Choice, grounds: Grounds
+) -> None:
+    """Compare outcome, chosen scenario, rejected topologies and provenance of the decision, and whether it is accepted."""
     found, chosen = receipt["decision"], choice.chosen
     outcome = "topology_chosen" if chosen else "no_topology_qualifies"
     ledger.same("decision", "decision.outcome", found["outcome"], outcome, RULES)
     ledger.same("decision", "decision.scenario", found["scenario"], chosen.name if chosen else None, RULES)
     ledger.same("decision", "decision.topology", found["topology"], chosen.topology if chosen else None, RULES)
     _check_rejected(ledger, receipt["rejected"], choice)
-    _check_rests_on(ledger, found, rests_on(receipt, inputs, [(c.topology, c.judged) for c in choice.resting]))
+    rests = rests_on(receipt, inputs, [(c.topology, c.judged) for c in choice.resting])
+    _check_rests_on(ledger, found, rests)
+    evidence = evidence_of(receipt, inputs, rests)
+    verdicts = judge_decision(receipt["rules"]["gates"], evidence, receipt["as_of"], grounds)
+    check_accepted(ledger, receipt, verdicts, outcome)
 
 
 def _check_rejected(ledger: Ledger, found: Sequence[Mapping[str, Any]], choice: Choice) -> None:
@@ -125,7 +132,7 @@ def _check_rejected(ledger: Ledger, found: Sequence[Mapping[str, Any]], choice: 
         ledger.same("decision", f"{where}.status", row["status"], status, RULES)
         gates = [entry["gate"] for entry in row["failing"]]
         expected = [entry.gate["id"] for entry in candidate.failing]
-        if ledger.listed("decision", f"{where}.failing", gates, expected, "blocking gates that do not pass"):
+        if ledger.listed("decision", f"{where}.failing", gates, expected, "gates that block it and do not pass"):
             for entry, judged in zip(row["failing"], candidate.failing, strict=True):
                 place = f"{where}.failing[{entry['gate']}]"
                 ledger.same("decision", f"{place}.verdict", entry["verdict"], judged.verdict, RULES)

@@ -1,98 +1,91 @@
-"""Gates: their limits, and the verdict of each gate on each scenario from the exported figures."""
+"""Gates on scenarios: the verdict of each gate on each scenario from the exported figures."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import ge, gt, le, lt
 from typing import Any
 
-from .findings import SIGNIFICANT_DIGITS, Ledger, round_significant
-from .names import METRIC_UNITS
-from .objectives import LATENCIES, Objectives
-from .parameters import SEPARATED, Inputs
+from .aggregating import aggregated
+from .excepting import Waived, waived_of
+from .findings import SIGNIFICANT_DIGITS, Ledger, close, round_significant
+from .names import BOUNDS, BUCKET_METRICS, METRIC_UNITS
+from .objectives import LATENCIES, Objectives, objectives_of
+from .parameters import Inputs
 
-RULES = "docs/formats.md, Rules"
+RULES = "docs/rules.md, Gates"
+OF_METRIC = "metrics."
 _COMPARE = {"lte": le, "lt": lt, "gte": ge, "gt": gt}
 _SCENARIO_METRICS = ("gpus", "operating_parts")
 _LOAD_METRICS = ("pressure", "headroom")
-_TRANSFER_METRICS = ("transfer_worst", "transfer_envelope_share")
+
+Seen = Mapping[str, Any]
+"""What gates see of a scenario under one bound: its members of `bounds`, its GPUs and operating parts."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """A gate's verdict on a scenario, recomputed from the exported figure."""
+    """A gate's verdict on a scenario or on the decision, recomputed from the exported figures."""
 
     gate: Mapping[str, Any]
     figure: float | None
-    limit: float
+    limit: float | None
     verdict: str
     margin: float | None
+    waived: bool = False
+
+    @property
+    def may_block(self) -> bool:
+        """Whether the gate is blocking, and not waived."""
+        return bool(self.gate["blocking"]) and not self.waived
 
     @property
     def blocks(self) -> bool:
-        """Whether this verdict keeps the scenario from passing."""
-        return bool(self.gate["blocking"]) and self.verdict != "pass"
+        """Whether this verdict keeps the scenario from passing, or the decision from being accepted."""
+        return self.may_block and self.verdict != "pass"
 
 
-def check_gates(ledger: Ledger, gates: Sequence[Mapping[str, Any]], inputs: Inputs) -> None:
-    """Check the declared gates against the inputs and the metric registry."""
-    names = [gate["id"] for gate in gates]
-    ledger.same("gates", "rules.gates", len(set(names)), len(names), "gate names are unique")
-    for gate in gates:
-        where = f"rules.gates[{gate['id']}]"
-        unit = METRIC_UNITS[gate["metric"]]
-        ledger.same("gates", f"{where}.unit", gate["unit"], unit, f"the unit of {gate['metric']}")
-        chosen = gate["topologies"]
-        ledger.same("gates", f"{where}.topologies", len(set(chosen)), len(chosen), "each topology once")
-        consistent = not (gate["severity"] == "warn" and gate["blocking"])
-        ledger.holds("gates", f"{where}.blocking", consistent, gate["blocking"], False, "a warning does not block")
-        if gate["metric"] in _TRANSFER_METRICS:
-            moving = [name for name in chosen if name in SEPARATED]
-            ledger.listed("gates", f"{where}.topologies", chosen, moving, "the others have no transfer")
-        _check_limit(ledger, where, gate, inputs, unit)
-    for topology in inputs.compared:
-        examined = any(gate["blocking"] and gate["applies"] and topology in gate["topologies"] for gate in gates)
-        ledger.holds("gates", "rules.gates", examined, f"no blocking gate on {topology}", "one at least", RULES)
+@dataclass(frozen=True)
+class Grounds:
+    """What gates judge by, beside figures: objectives, requests of the buckets, exceptions that hold."""
+
+    objectives: Objectives
+    requests: Mapping[str, int]
+    waived: Waived = frozenset()
+    exact: bool = False
+    """Whether limits and aggregates stay unrounded."""
+
+    def shown(self, figure: float) -> float:
+        """Return a figure as it is written, or as it is."""
+        return figure if self.exact else round_significant(figure, SIGNIFICANT_DIGITS)
+
+    def waives(self, gate: Mapping[str, Any], topology: str) -> bool:
+        """Whether an exception waives a gate for a topology, or on the decision."""
+        return (gate["id"], topology) in self.waived
 
 
-def _check_limit(ledger: Ledger, where: str, gate: Mapping[str, Any], inputs: Inputs, unit: str) -> None:
-    """A limit that is an objective equals it; a gate on an objective that is not declared does not apply."""
-    source = gate["limit_source"]
-    if source == "declared":
-        ledger.same("gates", f"{where}.applies", gate["applies"], True, "its limit is declared")
-        ledger.holds(
-            "gates", f"{where}.limit", _may_be_declared(gate["limit"], unit), gate["limit"], f"a limit in {unit}"
-        )
-        return
-    objective = inputs.rows.get(source)
-    ledger.same("gates", f"{where}.applies", gate["applies"], objective is not None, f"{source} is declared or not")
-    limit = objective["value"] if objective is not None else None
-    ledger.same("gates", f"{where}.limit", gate["limit"], limit, source)
-    known = "ratio" if source in ("objectives.attainment", "objectives.transfer_reserve") else "s"
-    ledger.same("gates", f"{where}.limit_source", known, unit, f"the unit of {source} and of {gate['metric']}")
+def grounds_of(receipt: Mapping[str, Any], inputs: Inputs) -> Grounds:
+    """Read what the gates of a receipt judge by."""
+    requests = {row["bucket"]: row["requests"] for row in receipt["workload"]["buckets"] if row["bucket"] != "all"}
+    return Grounds(objectives_of(inputs.rows), requests, waived_of(receipt))
 
 
-def _may_be_declared(limit: float | None, unit: str) -> bool:
-    """Whether a rule may state this limit: ratios lie between 0 and 1, counts are whole."""
-    if limit is None:
-        return False
-    return 0 <= limit <= 1 if unit == "ratio" else float(limit).is_integer() if unit == "count" else True
+def limit_metric(gate: Mapping[str, Any]) -> str | None:
+    """Return the metric of which a gate's limit is a multiple."""
+    source = str(gate["limit_source"])
+    return source.removeprefix(OF_METRIC) if source.startswith(OF_METRIC) else None
 
 
-def figure_of(scenario: Mapping[str, Any], gate: Mapping[str, Any]) -> float | None:
-    """Return the exported figure that a gate judges."""
-    metric = gate["metric"]
-    if metric in _SCENARIO_METRICS:
-        return float(scenario[metric])
-    bound = scenario["bounds"][gate["bound"]]
-    if metric not in _LOAD_METRICS and bound["status"] == "refused":
+def figure_of(seen: Seen, metric: str) -> float | None:
+    """Return the figure of a metric of a scenario; None where it is refused and the metric needs a latency."""
+    if metric not in _SCENARIO_METRICS + _LOAD_METRICS and seen["status"] == "refused":
         return None
-    figure = bound[f"{metric}_s" if METRIC_UNITS[metric] == "s" else metric]
+    figure = seen[f"{metric}_s" if METRIC_UNITS[metric] == "s" else metric]
     return None if figure is None else float(figure)
 
 
-def margin_of(figure: float | None, op: str, limit: float) -> float | None:
+def margin_of(figure: float | None, op: str, limit: float | None) -> float | None:
     """`(limit - figure)/limit` for lte and lt, `(figure - limit)/limit` for gte and gt, to 10 significant digits.
 
     >>> margin_of(0.6, "lte", 0.8), margin_of(0.99, "gte", 0.9), margin_of(1.0, "lte", 0)
@@ -102,54 +95,98 @@ def margin_of(figure: float | None, op: str, limit: float) -> float | None:
     return None if margin is None else round_significant(margin, SIGNIFICANT_DIGITS)
 
 
-def exact_margin(figure: float | None, op: str, limit: float) -> float | None:
-    """Return the margin unrounded; None without a figure, or with a limit of 0."""
-    if figure is None or limit == 0:
+def exact_margin(figure: float | None, op: str, limit: float | None) -> float | None:
+    """Return the margin unrounded; None without a figure or a limit, or with a limit of 0."""
+    if figure is None or limit is None or limit == 0:
         return None
     return (figure - limit if op in ("gte", "gt") else limit - figure) / limit
 
 
 def judged_by_bucket(gate: Mapping[str, Any], objectives: Objectives) -> str | None:
     """Return the latency whose judged bucket, by its own objective, a gate judges; None of all other gates."""
-    name = str(gate["metric"]).removesuffix("_worst")
-    own = name in LATENCIES and gate["limit_source"] == f"objectives.{name}"
+    name = str(gate["limit_source"]).removeprefix("objectives.")
+    own = name in LATENCIES and gate["metric"] == f"{name}_worst"
     return name if own and objectives.of_edges else None
 
 
-def judge(scenario: Mapping[str, Any], gate: Mapping[str, Any], objectives: Objectives) -> Judged:
-    """Judge one scenario by one gate that applies to it."""
-    figure, limit, name = figure_of(scenario, gate), gate["limit"], judged_by_bucket(gate, objectives)
+def judge(seen: Seen, gate: Mapping[str, Any], grounds: Grounds) -> Judged:
+    """Judge a scenario under one bound by one gate that applies to it."""
+    metric, other, limit = gate["metric"], limit_metric(gate), gate["limit"]
+    if metric in BUCKET_METRICS:
+        figure = (
+            None if seen["status"] == "refused" else aggregated(gate, seen["lanes"], grounds.requests, grounds.shown)
+        )
+    else:
+        figure = figure_of(seen, metric)
+    if other is not None:
+        of_limit = figure_of(seen, other)
+        limit = None if of_limit is None else grounds.shown(gate["limit_times"] * of_limit)
+    name = judged_by_bucket(gate, grounds.objectives)
     if name is not None and figure is not None:
-        bound = scenario["bounds"][gate["bound"]]
-        bucket = bound[f"{name}_judged_bucket"]
-        figure = next((lanes[f"{name}_s"] for lanes in bound["lanes"] if lanes["bucket"] == bucket), None)
-        limit = (objectives.of(name, bucket) if figure is not None else None) or limit
+        bucket = seen[f"{name}_judged_bucket"]
+        figure = next((lanes[f"{name}_s"] for lanes in seen["lanes"] if lanes["bucket"] == bucket), None)
+        limit = (grounds.objectives.of(name, bucket) if figure is not None else None) or limit
     return judge_figure(gate, figure, limit)
 
 
-def judge_figure(gate: Mapping[str, Any], figure: float | None, limit: float) -> Judged:
-    """Judge an exported figure; a figure that is absent is refused."""
-    if figure is None:
-        return Judged(gate, None, limit, "refused", None)
+def judge_figure(gate: Mapping[str, Any], figure: float | None, limit: float | None) -> Judged:
+    """Judge an exported figure; where it or its limit is absent, it is refused."""
+    if figure is None or limit is None:
+        return Judged(gate, figure, limit, "refused", None)
     verdict = "pass" if _COMPARE[gate["op"]](figure, limit) else "fail"
     return Judged(gate, figure, limit, verdict, margin_of(figure, gate["op"], limit))
 
 
 def gates_on(topology: str, gates: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the gates that apply and concern a topology."""
-    return [gate for gate in gates if gate["applies"] and gate["limit"] is not None and topology in gate["topologies"]]
+    """Return the gates over figures of a scenario that apply and concern a topology."""
+    return [
+        gate
+        for gate in gates
+        if gate["applies"]
+        and gate["scope"] == "scenario"
+        and topology in gate["topologies"]
+        and (gate["limit"] is not None or limit_metric(gate) is not None)
+    ]
 
 
-def judge_all(scenario: Mapping[str, Any], gates: Sequence[Mapping[str, Any]], objectives: Objectives) -> list[Judged]:
-    """Judge one scenario by every gate that applies and concerns its topology."""
-    return [judge(scenario, gate, objectives) for gate in gates_on(scenario["topology"], gates)]
+def judge_all(scenario: Mapping[str, Any], gates: Sequence[Mapping[str, Any]], grounds: Grounds) -> list[Judged]:
+    """Judge one scenario by every gate that applies and concerns its topology.
+
+    A figure or a limit that is reckoned from exported ones is taken as it is exported, where its last digit agrees.
+    """
+    topology, judged = scenario["topology"], []
+    of_scenario = {name: scenario[name] for name in _SCENARIO_METRICS}
+    seen = {bound: {**scenario["bounds"][bound], **of_scenario} for bound in BOUNDS}
+    exported = {verdict["gate"]: verdict for verdict in scenario["verdicts"]}
+    for gate in gates_on(topology, gates):
+        entry = judge(seen[gate["bound"]], gate, grounds)
+        found = exported.get(gate["id"])
+        if found is not None:
+            figure = _settled(found["figure"], entry.figure) if _is_reckoned(gate) else entry.figure
+            limit = entry.limit if limit_metric(gate) is None else _settled(found["limit"], entry.limit)
+            entry = judge_figure(gate, figure, limit)
+        judged.append(replace(entry, waived=grounds.waives(gate, topology)))
+    return judged
+
+
+def _is_reckoned(gate: Mapping[str, Any]) -> bool:
+    """Whether a gate's figure is a sum or a mean, whose last digit may depend on how it is added up."""
+    by_bucket = gate["metric"] in BUCKET_METRICS
+    return by_bucket and (gate["metric"] == "transfer" or gate["aggregate"] == "request_weighted")
+
+
+def _settled(found: float | None, expected: float | None) -> float | None:
+    """Return an exported number of 10 digits that is one unit of the last apart at most; else the expected one."""
+    if found is None or expected is None or found != round_significant(found, SIGNIFICANT_DIGITS):
+        return expected
+    return found if close(found, expected, 1.0) else expected
 
 
 def passes(scenario: Mapping[str, Any], judged: Sequence[Judged]) -> bool:
-    """Not refused at its declared values, and every blocking gate passes, of which there is at least one."""
+    """Not refused at its declared values, a gate applies that is declared blocking, and each that blocks it passes."""
     evaluated = scenario["bounds"]["nominal"]["status"] == "evaluated"
-    blocking = [entry for entry in judged if entry.gate["blocking"]]
-    return evaluated and bool(blocking) and not any(entry.blocks for entry in blocking)
+    examined = any(entry.gate["blocking"] for entry in judged)
+    return evaluated and examined and not any(entry.blocks for entry in judged)
 
 
 def check_verdicts(ledger: Ledger, scenario: Mapping[str, Any], judged: Sequence[Judged]) -> None:
@@ -162,12 +199,16 @@ def check_verdicts(ledger: Ledger, scenario: Mapping[str, Any], judged: Sequence
         for verdict, entry in zip(found, judged, strict=True):
             place = f"{where}.verdicts[{verdict['gate']}]"
             ledger.same("verdicts", f"{place}.bound", verdict["bound"], entry.gate["bound"], RULES)
-            ledger.same("verdicts", f"{place}.limit", verdict["limit"], entry.limit, RULES)
-            ledger.same(
-                "verdicts", f"{place}.figure", verdict["figure"], entry.figure, f"the exported {entry.gate['metric']}"
-            )
-            ledger.same("verdicts", f"{place}.verdict", verdict["verdict"], entry.verdict, RULES)
-            ledger.figure("verdicts", f"{place}.margin", verdict["margin"], entry.margin, RULES)
+            check_verdict(ledger, place, verdict, entry, f"the exported {entry.gate['metric']}")
     ledger.same(
         "verdicts", f"{where}.passes", scenario["passes"], passes(scenario, judged), "docs/formats.md, Decision"
     )
+
+
+def check_verdict(ledger: Ledger, place: str, verdict: Mapping[str, Any], entry: Judged, why: str) -> None:
+    """Compare one exported verdict."""
+    ledger.same("verdicts", f"{place}.limit", verdict["limit"], entry.limit, RULES)
+    ledger.same("verdicts", f"{place}.figure", verdict["figure"], entry.figure, why)
+    ledger.same("verdicts", f"{place}.verdict", verdict["verdict"], entry.verdict, RULES)
+    ledger.figure("verdicts", f"{place}.margin", verdict["margin"], entry.margin, RULES)
+    ledger.same("verdicts", f"{place}.waived", verdict["waived"], entry.waived, "docs/rules.md, Exceptions")

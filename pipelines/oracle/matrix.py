@@ -62,9 +62,15 @@ def columns_of(receipt: Mapping[str, Any]) -> list[str]:
     bounded = ["status", *(f"refusal_{name}" for name in _REFUSAL), *_RESULTS]
     values = [*_INPUTS, *_KNOBS]
     values += [f"{name}_{bound}" for bound in BOUNDS for name in bounded]
-    values += [f"gate_{gate['id']}" for gate in receipt["rules"]["gates"] if gate["applies"]]
+    values += [f"gate_{name}" for name in _gates_of(receipt)]
     values += ["passes", "chosen"]
     return [*_IDENTITY, *(column for value in values for column in (value, f"{value}_provenance"))]
+
+
+def _gates_of(receipt: Mapping[str, Any]) -> list[str]:
+    """Return the gates over figures of a scenario that apply, in their order."""
+    gates = receipt["rules"]["gates"]
+    return [gate["id"] for gate in gates if gate["applies"] and gate["scope"] == "scenario"]
 
 
 def cells_of(receipt: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[str, str]:
@@ -74,8 +80,8 @@ def cells_of(receipt: Mapping[str, Any], scenario: Mapping[str, Any]) -> dict[st
     for bound in BOUNDS:
         cells |= _bound_cells(scenario["bounds"][bound], bound)
     verdicts = {verdict["gate"]: verdict["verdict"] for verdict in scenario["verdicts"]}
-    for gate in receipt["rules"]["gates"]:
-        cells[f"gate_{gate['id']}"] = (verdicts.get(gate["id"]), RESULT_PROVENANCE)
+    for name in _gates_of(receipt):
+        cells[f"gate_{name}"] = (verdicts.get(name), RESULT_PROVENANCE)
     cells["passes"] = (scenario["passes"], RESULT_PROVENANCE)
     cells["chosen"] = (scenario["scenario"] == receipt["decision"]["scenario"], RESULT_PROVENANCE)
     texts = {

@@ -17,6 +17,15 @@ METRIC_UNITS = {
     "gpus": "count",
     "operating_parts": "count",
 }
+"""Metrics of a scenario."""
+BUCKET_METRICS = ("ttft", "tpot", "e2e", "prefill_wait", "transfer", "decode_wait")
+"""Metrics by bucket, all in seconds."""
+DECISION_UNITS = {"unobserved_share": "ratio", "unobserved_inputs": "count", "evidence_age": "days"}
+"""Metrics of the decision."""
+AGGREGATES = ("worst", "request_weighted", "share")
+GATE_KINDS = ("LatencyObjective", "Goodput", "TransferBudget", "Capacity", "Provenance")
+SHORTEST, LONGEST = "shortest", "longest"
+"""Words for the first and the last bucket."""
 ARRIVAL_KINDS = ("open", "rate", "closed")
 FORMATS = (
     "azure-llm",

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .judging import Judged, judged_by_bucket
+from .judging import Judged, judged_by_bucket, limit_metric
 from .objectives import LATENCIES, edge_of, objectives_of
 from .parameters import CHUNKS, PRICE, ROUTED_CHUNKS, SEPARATED, THRESHOLDS, Inputs
 
 TRACE = "requests.trace"
 _NEVER_READ = ("service.decode.discipline", "network.line_rate", "network.peak_bandwidth", PRICE)
 _OF_FLOORS = ("ttft", "tpot")
+_OF_METRICS = {"goodput": LATENCIES, "transfer_envelope_share": ("ttft_growth",)}
+"""Objectives that a figure is computed with."""
 
 
 def rests_on(
@@ -32,16 +34,15 @@ def paths_read(inputs: Inputs, topologies: Iterable[str], gates: Iterable[Mappin
 
 
 def objectives_read(gate: Mapping[str, Any], inputs: Inputs) -> set[str]:
-    """Paths of the objectives a gate reads: its limit's, those of its figure, and of buckets where it judges by them."""
-    names: tuple[str, ...] = ()
-    if gate["metric"] == "goodput":
-        names = LATENCIES
-    elif gate["metric"] == "transfer_envelope_share":
-        names = ("ttft_growth",)
-    name = judged_by_bucket(gate, objectives_of(inputs.rows))
-    latencies = {*names, name}
+    """Paths of the objectives a gate reads: its limit's, its `within`'s, those of its figure and of the metric that its limit is.
+
+    Where it judges a bucket by that bucket's own objective, these too.
+    """
+    names = {name for metric in (gate["metric"], limit_metric(gate)) for name in _OF_METRICS.get(metric or "", ())}
+    latencies = {*names, judged_by_bucket(gate, objectives_of(inputs.rows))}
     own = {path for path in inputs.rows if (found := edge_of(path)) is not None and found[1] in latencies}
-    return {str(gate["limit_source"]), *(f"objectives.{name}" for name in names), *own}
+    sources = {str(gate["limit_source"]), str(gate["within_source"])}
+    return {*sources, *(f"objectives.{name}" for name in names), *own}
 
 
 def reads(topology: str, path: str, inputs: Inputs) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from .cache import ELEMENT_BYTES, KINDS
+from .excepting import DATE
 from .findings import Ledger
+from .judged_shapes import DECISION, REJECTED, RULES, VERDICT
 from .names import (
     ALLOCATIONS,
     ARRIVAL_KINDS,
@@ -11,16 +13,13 @@ from .names import (
     FORMATS,
     FRONTIERS,
     LANES,
-    METRIC_UNITS,
     PART_KINDS,
-    PREFERENCES,
     STEPS,
     TOPOLOGIES,
 )
 from .shapes import Shape, boolean, count, listing, nullable, number, number_or_text, one_of, record, text
 
 _SHA256 = "[0-9a-f]{64}"
-_VERDICTS = ("pass", "fail", "refused")
 _PROVENANCE = one_of("observed", "supplied")
 
 _INPUT = record(
@@ -258,38 +257,6 @@ _TOPOLOGY = record(
     }
 )
 
-_GATE = record(
-    {
-        "id": text("[a-z0-9_]+"),
-        "file": text(),
-        "kind": one_of("LatencyObjective", "Goodput", "TransferBudget", "Capacity"),
-        "metric": one_of(*METRIC_UNITS),
-        "unit": one_of("s", "ratio", "count"),
-        "topologies": listing(one_of(*TOPOLOGIES), least=1),
-        "bound": one_of(*BOUNDS),
-        "op": one_of("lte", "lt", "gte", "gt"),
-        "limit": nullable(number()),
-        "limit_source": text(r"declared|objectives\.[a-z0-9_]+"),
-        "severity": one_of("error", "warn"),
-        "blocking": boolean(),
-        "applies": boolean(),
-        "owner": text(),
-        "rationale": nullable(text(empty=True)),
-    }
-)
-
-_RULES = record(
-    {
-        "gates": listing(_GATE, key="id"),
-        "decision": record(
-            {
-                "prefer": listing(one_of(*PREFERENCES), least=1),
-                "operating_part_weights": record({kind: number(0) for kind in PART_KINDS}),
-            }
-        ),
-    }
-)
-
 _TIMELINE = record(
     {"bucket": text()}
     | {f"{lane}_s": number(0) for lane in LANES}
@@ -329,17 +296,6 @@ _BOUND = record(
     }
 )
 
-_VERDICT = record(
-    {
-        "gate": text(),
-        "bound": one_of(*BOUNDS),
-        "figure": nullable(number()),
-        "limit": number(),
-        "margin": nullable(number()),
-        "verdict": one_of(*_VERDICTS),
-    }
-)
-
 _SCENARIO = record(
     {
         "scenario": text(),
@@ -352,32 +308,8 @@ _SCENARIO = record(
         "gpus": count(1),
         "operating_parts": number(0),
         "bounds": record(dict.fromkeys(BOUNDS, _BOUND)),
-        "verdicts": listing(_VERDICT, key="gate"),
+        "verdicts": listing(VERDICT, key="gate"),
         "passes": boolean(),
-    }
-)
-
-_DECISION = record(
-    {
-        "outcome": one_of("topology_chosen", "no_topology_qualifies"),
-        "scenario": nullable(text()),
-        "topology": nullable(one_of(*TOPOLOGIES)),
-        "reason": text(),
-        "rests_on": listing(record({"path": text(), "provenance": _PROVENANCE}), key="path", least=1),
-        "unobserved_share": number(0),
-    }
-)
-
-_REJECTED = record(
-    {
-        "topology": one_of(*TOPOLOGIES),
-        "scenario": text(),
-        "status": one_of("passes_but_larger", "nearest_miss"),
-        "failing": listing(
-            record({"gate": text(), "verdict": one_of(*_VERDICTS), "figure": nullable(number()), "limit": number()}),
-            key="gate",
-        ),
-        "reason": text(),
     }
 )
 
@@ -465,16 +397,17 @@ RECEIPT: Shape = record(
         ),
         "fingerprint": text(_SHA256),
         "cohort": record({"name": text("[a-z0-9-]{1,63}"), "title": text()}),
+        "as_of": nullable(text(DATE)),
         "inputs": listing(_INPUT, key="path", least=1),
         "workload": _WORKLOAD,
         "kv": _KV,
         "service": listing(_SERVICE, least=4),
         "transfer": nullable(_TRANSFER),
         "topologies": listing(_TOPOLOGY, key="topology", least=1),
-        "rules": _RULES,
+        "rules": RULES,
         "scenarios": listing(_SCENARIO, key="scenario", least=1),
-        "decision": _DECISION,
-        "rejected": listing(_REJECTED, key="topology"),
+        "decision": DECISION,
+        "rejected": listing(REJECTED, key="topology"),
         "search": _SEARCH,
         "changes": _CHANGES,
         "matrix": record({"rows": count(1), "columns": listing(text(), least=1), "sha256": text(_SHA256)}),

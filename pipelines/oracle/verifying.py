@@ -13,14 +13,15 @@ from .canonical import canonical_bytes, sha256_of
 from .changes import check_changes
 from .claims import check_claims
 from .deciding import Candidate, check_decision, decide
+from .declared import check_gates
 from .derived import check_fingerprint, check_parts, check_service, check_transfer
+from .excepting import check_exceptions
 from .findings import Ledger, Verification
 from .history import check_hits_count_once
 from .holdings import check_kv
 from .inputs import check_inputs
-from .judging import check_gates, check_verdicts, judge_all
+from .judging import check_verdicts, grounds_of, judge_all
 from .matrix import check_matrix, check_matrix_summary
-from .objectives import objectives_of
 from .reading import ReceiptFile, read_bytes, read_receipt
 from .recomputing import Plan, check_scenarios, plan_of
 from .searching import check_search
@@ -102,18 +103,18 @@ def check_content(ledger: Ledger, receipt: Mapping[str, Any], matrix: bytes | No
 def _check_judgement(ledger: Ledger, plan: Plan) -> None:
     """Check gates, verdicts and the decision, each from the exported figures; then search and changes."""
     receipt, inputs = plan.receipt, plan.inputs
-    rules, objectives = receipt["rules"], objectives_of(inputs.rows)
-    check_gates(ledger, rules["gates"], inputs)
+    rules, grounds = receipt["rules"], grounds_of(receipt, inputs)
+    check_gates(ledger, receipt, inputs)
+    check_exceptions(ledger, receipt)
     candidates = [
-        Candidate(place, row, judge_all(row, rules["gates"], objectives))
-        for place, row in enumerate(receipt["scenarios"])
+        Candidate(place, row, judge_all(row, rules["gates"], grounds)) for place, row in enumerate(receipt["scenarios"])
     ]
     for candidate in candidates:
         check_verdicts(ledger, candidate.row, candidate.judged)
     prefer = rules["decision"]["prefer"]
     ledger.same("gates", "rules.decision.prefer", len(set(prefer)), len(prefer), "each key once")
     choice = decide(candidates, inputs.compared, prefer)
-    check_decision(ledger, receipt, inputs, choice)
+    check_decision(ledger, receipt, inputs, choice, grounds)
     if receipt["transfer"] is not None:
         check_budget(ledger, receipt, inputs, choice.of_topology("disaggregated"))
     check_search(ledger, plan, choice)

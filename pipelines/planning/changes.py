@@ -104,6 +104,7 @@ class Speaking:
         first = stands[0]
         return Standing(
             first.gates,
+            first.examined,
             np.concatenate([one.verdicts for one in stands]),
             np.concatenate([one.margins for one in stands]),
             np.concatenate([one.refused for one in stands]),

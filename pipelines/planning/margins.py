@@ -11,7 +11,9 @@ from pipelines.arithmetic.numbers import Bools, Floats, Number
 from pipelines.frames.digits import significant_values
 from pipelines.frames.inputs import BOUNDS, Bound, InputTable
 from pipelines.frames.metrics import METRICS
-from pipelines.gates.judge import UPPER_LIMITS, judged_by_bucket
+from pipelines.gates.aggregates import UPPER_LIMITS, aggregated
+from pipelines.gates.judge import bucket_requests, judged_by_bucket
+from pipelines.gates.rules import concerns, waived_for
 from pipelines.topologies.evaluator import Evaluated, evaluated
 from pipelines.topologies.figures import Figures
 from pipelines.topologies.paths.path import Sizes
@@ -32,17 +34,21 @@ _HOLDS = {
 
 @dataclass(frozen=True)
 class Standing:
-    """Blocking gates on rows: the place in :data:`VERDICTS` of every row and gate, their margins (NaN where there is none)."""
+    """Gates that block rows: the place in :data:`VERDICTS` of every row and gate, their margins (NaN where there is none).
+
+    ``examined`` says whether any gate that is declared blocking applies, be it waived.
+    """
 
     gates: tuple[Gate, ...]
+    examined: bool
     verdicts: NDArray[np.int64]
     margins: Floats
     refused: Bools
 
     @property
     def passes(self) -> Bools:
-        """Whether a row is not refused nominally and passes all gates, of which there is one."""
-        if not self.gates:
+        """Whether a row is not refused nominally and passes all gates, if it is examined at all."""
+        if not self.examined:
             return np.zeros(len(self.refused), dtype=bool)
         passes: Bools = ~self.refused & (self.verdicts == PASS).all(axis=1)
         return passes
@@ -72,12 +78,15 @@ class Rows:
 
 
 def blocking_on(gates: Sequence[Gate], topology: str) -> tuple[Gate, ...]:
-    """The blocking gates that concern ``topology``, in order; ``gates`` are resolved on the cohort."""
+    """The gates that block scenarios of ``topology``, in order; ``gates`` are resolved on the cohort."""
     return tuple(
-        gate
-        for gate in gates
-        if gate["blocking"] and gate["limit"] is not None and topology in gate["topologies"].split()
+        gate for gate in gates if gate["blocking"] and concerns(gate, topology) and not waived_for(gate, topology)
     )
+
+
+def examines(gates: Sequence[Gate], topology: str) -> bool:
+    """Whether a gate that is declared blocking applies to ``topology``, be it waived."""
+    return any(gate["blocking"] and concerns(gate, topology) for gate in gates)
 
 
 def evaluate_rows(inputs: InputTable, workload: Workload, rows: Rows) -> dict[Bound, Evaluated]:
@@ -95,16 +104,23 @@ def stand(inputs: InputTable, workload: Workload, rows: Rows, gates: Sequence[Ga
     margins = np.empty((rows.count, len(own)))
     with np.errstate(all="ignore"):
         for place, gate in enumerate(own):
-            verdicts[:, place], margins[:, place] = _judged(inputs, rows, found[gate["bound"]].figures, gate)
-    return Standing(own, verdicts, margins, found["nominal"].figures.judged.refused)
+            figures = found[gate["bound"]].figures
+            verdicts[:, place], margins[:, place] = _judged(inputs, workload, rows, figures, gate)
+    return Standing(
+        own, examines(gates, rows.layout.topology.name), verdicts, margins, found["nominal"].figures.judged.refused
+    )
 
 
-def _judged(inputs: InputTable, rows: Rows, figures: Figures, gate: Gate) -> tuple[NDArray[np.int64], Floats]:
-    figure, limit = gate_figure(inputs, rows, figures, gate)
+def _judged(
+    inputs: InputTable, workload: Workload, rows: Rows, figures: Figures, gate: Gate
+) -> tuple[NDArray[np.int64], Floats]:
+    figure, limit = gate_figure(inputs, rows, figures, gate, workload)
     if METRICS[gate["metric"]].needs_latency:
         figure = np.where(figures.judged.refused, np.nan, figure)
+    limits = significant_values(limit) if gate["limit_metric"] is not None else limit
     exported = significant_values(figure)  # what is judged has the exported digits; margins keep all
-    verdict = np.where(np.isnan(figure), REFUSED, np.where(holds(gate, exported, limit), PASS, FAIL))
+    absent = np.isnan(figure) | np.isnan(limits)
+    verdict = np.where(absent, REFUSED, np.where(holds(gate, exported, limits), PASS, FAIL))
     distance = limit - figure if gate["op"] in UPPER_LIMITS else figure - limit
     return verdict, np.where(limit != 0, distance / np.where(limit != 0, limit, 1.0), np.nan)
 
@@ -115,8 +131,10 @@ def holds(gate: Gate, figure: Floats, limit: Floats) -> Bools:
     return found
 
 
-def gate_figure(inputs: InputTable, rows: Rows, figures: Figures, gate: Gate) -> tuple[Floats, Floats]:
-    """The figure that ``gate`` judges in every row, and its limit."""
+def gate_figure(
+    inputs: InputTable, rows: Rows, figures: Figures, gate: Gate, workload: Workload
+) -> tuple[Floats, Floats]:
+    """The figure that ``gate`` judges in every row, and its limit; NaN where there is none."""
     latency = judged_by_bucket(gate)
     if latency is not None:
         seconds = figures.beside(latency)
@@ -125,10 +143,35 @@ def gate_figure(inputs: InputTable, rows: Rows, figures: Figures, gate: Gate) ->
         worst = ratio.argmax(axis=1)
         every = np.arange(rows.count)
         return seconds[every, worst], objectives[every, worst]
-    objective = gate["objective"]
+    if gate["aggregate"] is None:
+        figure = metric_figure(gate["metric"], inputs, rows, figures)
+    else:
+        own = gate
+        if gate["within_objective"] is not None:
+            own = {**gate, "within": inputs.number(f"objectives.{gate['within_objective']}")}
+        figure = aggregated(own, _by_bucket(gate["metric"], figures, rows), bucket_requests(workload.buckets))
+    return figure, np.broadcast_to(_limit(inputs, rows, figures, gate), figure.shape)
+
+
+def _limit(inputs: InputTable, rows: Rows, figures: Figures, gate: Gate) -> Floats:
+    metric, objective = gate["limit_metric"], gate["objective"]
+    if metric is not None:
+        figure = gate["limit_times"] * metric_figure(metric, inputs, rows, figures)
+        hidden = METRICS[metric].needs_latency & figures.judged.refused
+        return np.where(hidden, np.nan, figure)
     limit: Number = gate["limit"] if objective is None else inputs.number(f"objectives.{objective}")
-    figure = metric_figure(gate["metric"], inputs, rows, figures)
-    return figure, np.broadcast_to(np.asarray(limit, dtype=np.float64), figure.shape)
+    return np.asarray(limit, dtype=np.float64)
+
+
+def _by_bucket(metric: str, figures: Figures, rows: Rows) -> Floats:
+    """The figures of a metric by bucket, rows x buckets; NaN where there is none."""
+    if metric == "transfer":
+        values = figures.lane("transfer_wait_s") + figures.lane("kv_movement_s")
+    elif metric in ("prefill_wait", "decode_wait"):
+        values = figures.lane(f"{metric}_s")
+    else:
+        values = figures.beside(metric)
+    return np.broadcast_to(values, (rows.count, values.shape[-1]))
 
 
 def metric_figure(metric: str, inputs: InputTable, rows: Rows, figures: Figures) -> Floats:

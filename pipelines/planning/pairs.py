@@ -71,14 +71,22 @@ def _smallest(keys: Floats) -> int:
 
 
 def best_pair(
-    short: Side, long: Side, gates: Sequence[Gate], prefer: Sequence[str], parts: float, most_gpus: int, threshold: int
+    short: Side,
+    long: Side,
+    gates: Sequence[Gate],
+    prefer: Sequence[str],
+    parts: float,
+    most_gpus: int,
+    threshold: int,
+    *,
+    examined: bool,
 ) -> Best:
     """The pair that is preferred among those that pass, else the nearest miss, of all that fit ``most_gpus``."""
     limits = [float(gate["limit"]) for gate in gates]
     codes = float(long.code.max()) + 1
 
     def keys(one: Side, other: Side) -> Floats:
-        return _keys(together(one, other, gates, limits, parts, codes), prefer, parts, threshold)
+        return _keys(together(one, other, gates, limits, parts, codes, examined), prefer, parts, threshold)
 
     one_levels, one_best = short.best_of_levels()
     other_levels, other_best = long.best_of_levels()

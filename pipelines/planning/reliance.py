@@ -8,6 +8,7 @@ import polars as pl
 from pipelines.frames.digits import significant
 from pipelines.frames.inputs import InputTable
 from pipelines.gates.judge import judged_by_bucket
+from pipelines.gates.rules import concerns
 from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.scenarios import ROUTED_CHUNKS_INPUT
 
@@ -49,16 +50,19 @@ def _named(inputs: InputTable, names: Iterable[str], *, by_bucket: bool) -> set[
 def _objectives(inputs: InputTable, gates: Iterable[Mapping[str, Any]], topology: str) -> set[str]:
     read = _named(inputs, _FLOORS, by_bucket=True)
     for gate in gates:
-        if gate["limit"] is None or topology not in gate["topologies"].split():
+        if not concerns(gate, topology):
             continue
         if gate["objective"] is not None:
             read |= _named(inputs, [gate["objective"]], by_bucket=judged_by_bucket(gate) is not None)
-        read |= _named(inputs, _OBJECTIVES_OF_FIGURE.get(gate["metric"], ()), by_bucket=True)
+        if gate["within_objective"] is not None:
+            read |= _named(inputs, [gate["within_objective"]], by_bucket=False)
+        for metric in (gate["metric"], gate["limit_metric"]):
+            read |= _named(inputs, _OBJECTIVES_OF_FIGURE.get(metric, ()), by_bucket=True)
     return read
 
 
 def inputs_read(inputs: InputTable, gates: Iterable[Mapping[str, Any]], topologies: Iterable[str]) -> list[str]:
-    """The paths that ``topologies`` and the ``gates`` on them read, in table order; gates without a limit do not apply."""
+    """The paths that ``topologies`` and the resolved ``gates`` on them read, in table order."""
     rows, names = list(gates), list(topologies)
     objectives = set().union(*(_objectives(inputs, rows, name) for name in names))
     return [path for path in inputs.rows if path in objectives or any(_reads(inputs, name, path) for name in names)]
@@ -69,7 +73,7 @@ def rests_on(
 ) -> list[dict[str, str]]:
     """Path and provenance of each input that ``topologies`` and the gates on them read, in table order, then the trace.
 
-    ``gates`` are the resolved ones: those without a limit do not apply.
+    ``gates`` are the resolved ones on scenarios.
     """
     paths = inputs_read(inputs, gates.iter_rows(named=True), topologies)
     rows = [{"path": path, "provenance": inputs.provenance(path)} for path in paths]

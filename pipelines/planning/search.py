@@ -12,10 +12,10 @@ from pipelines.frames.inputs import InputTable
 from pipelines.gates.rules import applicable, part_weights, preferred_keys
 from pipelines.planning.enumerated import speaking_by_enumeration
 from pipelines.planning.frontier import FIGURES, Candidate, thinned
-from pipelines.planning.margins import Gate, Rows, blocking_on
+from pipelines.planning.margins import Gate, Rows, blocking_on, examines
 from pipelines.planning.pairs import Best, best_pair, level_minima, nothing_beside
 from pipelines.planning.room import scenario_count
-from pipelines.planning.sides import Side, side
+from pipelines.planning.sides import Side, decomposes, side
 from pipelines.topologies.constants import CONCURRENCY_INPUT, MIXED, gpus_per_worker
 from pipelines.topologies.declared import TOPOLOGIES, Topology
 from pipelines.topologies.question import Layout, Workload, sizes_of
@@ -56,7 +56,9 @@ def kept_scenarios(asked: Asked, keep_all: int = KEEP_ALL) -> pl.DataFrame:
     searched = sum(scenario_count(asked.inputs, name, len(asked.thresholds)) for name in names)
     if searched <= keep_all:
         kept = scenario_frame(asked.inputs, asked.thresholds)
-    elif asked.inputs.has(CONCURRENCY_INPUT):
+    elif asked.inputs.has(CONCURRENCY_INPUT) or not all(
+        decomposes(gate) for name in names for gate in blocking_on(asked.rules, name)
+    ):
         kept = _around(asked, speaking_by_enumeration(asked.inputs, asked.workload, asked.gates, asked.preference))
     else:
         kept = _around(asked, _found(asked, [TOPOLOGIES[name] for name in names]))
@@ -140,7 +142,16 @@ def _found(asked: Asked, topologies: Sequence[Topology]) -> pl.DataFrame:
         parts = topology.operating_parts(part_weights(asked.preference))
         best: tuple[Best, dict[str, Any]] | None = None
         for place, space in enumerate(_spaces(asked, topology, gates)):
-            own = best_pair(space.short_side, space.long_side, gates, prefer, parts, asked.gpus, place)
+            own = best_pair(
+                space.short_side,
+                space.long_side,
+                gates,
+                prefer,
+                parts,
+                asked.gpus,
+                place,
+                examined=examines(asked.rules, topology.name),
+            )
             if best is None or own.key < best[0].key:
                 best = own, space.knobs(own.short, own.long)
             candidates += [

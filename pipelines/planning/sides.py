@@ -12,8 +12,8 @@ from pipelines.arithmetic.numbers import Bools, Floats
 from pipelines.frames.digits import significant_values
 from pipelines.frames.inputs import BOUNDS, Bound, InputTable
 from pipelines.frames.metrics import METRICS
+from pipelines.gates.aggregates import UPPER_LIMITS
 from pipelines.gates.decision import UNMEASURED_VIOLATION
-from pipelines.gates.judge import UPPER_LIMITS
 from pipelines.planning.margins import Gate, Rows, gate_figure, holds, metric_figure
 from pipelines.topologies.evaluator import figures_of
 from pipelines.topologies.figures import NONE, Figures
@@ -30,6 +30,11 @@ _ROLES = {"goodput": SUM, "pressure": PRESSURE, "headroom": PRESSURE, "gpus": SI
 def role(gate: Gate) -> str:
     """How ``gate`` sees two paths together."""
     return _ROLES.get(gate["metric"], LEAST)
+
+
+def decomposes(gate: Gate) -> bool:
+    """Whether what ``gate`` says of a scenario follows from what its paths come to: not so where buckets of both are weighed together."""
+    return gate["aggregate"] is None and gate["limit_metric"] is None
 
 
 def combines(gate: Gate) -> bool:
@@ -105,7 +110,7 @@ def side(
 
     def part(own: NDArray[np.int64]) -> Side:
         few = Rows(rows.layout, rows.sizes.at(own), rows.gpus[own], rows.parts)
-        return _side(questions, few, code[own], gates, frontier)
+        return _side(questions, workload, few, code[own], gates, frontier)
 
     with ThreadPoolExecutor(_THREADS) as pool:
         parts = list(pool.map(part, places))
@@ -113,7 +118,12 @@ def side(
 
 
 def _side(
-    questions: dict[Bound, Question], rows: Rows, code: Floats, gates: Sequence[Gate], frontier: Sequence[str]
+    questions: dict[Bound, Question],
+    workload: Workload,
+    rows: Rows,
+    code: Floats,
+    gates: Sequence[Gate],
+    frontier: Sequence[str],
 ) -> Side:
     found = {bound: figures_of(question, rows.layout, rows.sizes, rows.count) for bound, question in questions.items()}
     inputs = questions["nominal"].inputs
@@ -128,7 +138,7 @@ def _side(
             if role(gate) == SUM:
                 part[:, place] = metric_figure(gate["metric"], inputs, rows, figures)
             elif role(gate) == LEAST:
-                own = _least(inputs, rows, figures, gate)
+                own = _least(inputs, workload, rows, figures, gate)
                 margin[:, place], ok[:, place], absent[:, place] = own
         nominal = found["nominal"]
         values = [significant_values(metric_figure(_METRIC[name], inputs, rows, nominal)) for name in frontier]
@@ -146,7 +156,7 @@ def _side(
         part=part,
         absent=absent,
         figures=np.stack(values, axis=1) if values else np.zeros((rows.count, 0)),
-        within=np.stack([_within(name, inputs, rows, nominal) for name in frontier], axis=1)
+        within=np.stack([_within(name, inputs, workload, rows, nominal) for name in frontier], axis=1)
         if frontier
         else np.zeros((rows.count, 0), dtype=bool),
     )
@@ -155,17 +165,20 @@ def _side(
 _METRIC = {"ttft": "ttft_worst", "tpot": "tpot_worst", "stall": "stall"}
 
 
-def _within(name: str, inputs: InputTable, rows: Rows, figures: Figures) -> Bools:
+def _within(name: str, inputs: InputTable, workload: Workload, rows: Rows, figures: Figures) -> Bools:
     """Whether a figure is within its objective, by bucket; true where there is none."""
     if name == "stall" and not inputs.has("objectives.stall"):
         return np.ones(rows.count, dtype=bool)
     gate = {"metric": _METRIC[name], "objective": name, "limit": None, "op": "lte", "bound": "nominal"}
-    figure, limit = gate_figure(inputs, rows, figures, gate)
+    gate |= {"aggregate": None, "limit_metric": None}
+    figure, limit = gate_figure(inputs, rows, figures, gate, workload)
     return np.isnan(figure) | (significant_values(figure) <= limit)
 
 
-def _least(inputs: InputTable, rows: Rows, figures: Figures, gate: Gate) -> tuple[Floats, Bools, Bools]:
-    figure, limit = gate_figure(inputs, rows, figures, gate)
+def _least(
+    inputs: InputTable, workload: Workload, rows: Rows, figures: Figures, gate: Gate
+) -> tuple[Floats, Bools, Bools]:
+    figure, limit = gate_figure(inputs, rows, figures, gate, workload)
     figure = significant_values(figure)
     absent = np.isnan(figure)
     passes = holds(gate, figure, limit)
@@ -191,9 +204,12 @@ class Pairs:
 
 
 def together(
-    short: Side, long: Side, gates: Sequence[Gate], limits: Sequence[float], parts: float, codes: float
+    short: Side, long: Side, gates: Sequence[Gate], limits: Sequence[float], parts: float, codes: float, examined: bool
 ) -> Pairs:
-    """Each entry of ``short`` with the entry of ``long`` beside it; ``codes`` is how many codes the long path has."""
+    """Each entry of ``short`` with the entry of ``long`` beside it; ``codes`` is how many codes the long path has.
+
+    ``examined`` says whether a gate that is declared blocking applies at all, be it waived.
+    """
     gpus = short.gpus + long.gpus
     refused = short.refused | long.refused
     pressures = np.where(short.loaded, short.pressure, np.fmax(short.pressure, long.pressure))
@@ -213,7 +229,7 @@ def together(
         refusals += absent
         unmet |= absent | failing
     return Pairs(
-        passes=~unmet & ~refused[:, 0] & bool(gates),
+        passes=~unmet & ~refused[:, 0] & examined,
         margin=np.where(np.isinf(least), 0.0, least),
         refusals=refusals,
         violation=violation,

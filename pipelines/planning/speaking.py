@@ -21,7 +21,7 @@ from pipelines.planning.changes import (
     workers_less,
 )
 from pipelines.planning.factors import is_measured, variables
-from pipelines.planning.margins import Rows
+from pipelines.planning.margins import Rows, blocking_on
 from pipelines.planning.reliance import inputs_read
 from pipelines.planning.room import fewest_gpus
 from pipelines.topologies.declared import TOPOLOGIES
@@ -67,7 +67,7 @@ class Decided:
         own = self.matrix.filter((pl.col("scenario") == row["scenario"]) & (pl.col("bound") == "nominal"))
         layout, frame = next(layouts(own))
         gates = list(applicable(self.gates, self.inputs).iter_rows(named=True))
-        read = inputs_read(self.inputs, gates, [row["topology"]])
+        read = inputs_read(self.inputs, blocking_on(gates, row["topology"]), [row["topology"]])
         trace_rate = self.workload.whole["rate_rps"]
         return Speaking(
             inputs=self.inputs,

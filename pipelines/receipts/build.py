@@ -11,13 +11,12 @@ from pipelines.frames.canonical import digest
 from pipelines.frames.digits import RESULT_DIGITS, round_results
 from pipelines.frames.inputs import BOUNDS, inputs_json
 from pipelines.frames.workload import ALL
-from pipelines.gates.rules import applicable, part_weights, preferred_keys
-from pipelines.planning.reliance import rests_on, unobserved_share
+from pipelines.gates.rules import part_weights
 from pipelines.receipts.cache import kv_section, transfer_section
 from pipelines.receipts.changes import changes_section, search_section
-from pipelines.receipts.headlines import NOTHING_PASSES
 from pipelines.receipts.matrix_csv import matrix_csv
 from pipelines.receipts.plan import PlanFrames
+from pipelines.receipts.rules import decision_section, rejected_section, rules_section
 from pipelines.receipts.scenarios import scenarios_section
 from pipelines.topologies.constants import MIXED
 from pipelines.topologies.declared import PART_KINDS, TOPOLOGIES, TopologyPath
@@ -52,16 +51,17 @@ def build_receipt(plan: PlanFrames) -> tuple[Json, bytes]:
         "truth_boundary": {"statement": STATEMENT, "latency_label": "modeled", "unmeasured": list(UNMEASURED)},
         "fingerprint": plan.frozen["fingerprint"].item(),
         "cohort": {"name": plan.frozen["name"].item(), "title": plan.frozen["title"].item()},
+        "as_of": plan.rule_set["as_of"].item(),
         "inputs": inputs_json(plan.inputs),
         "workload": _workload(plan),
         "kv": kv_section(plan),
         "service": _service(plan),
         "transfer": transfer_section(plan),
         "topologies": _topologies(plan),
-        "rules": _rules(plan),
+        "rules": rules_section(plan),
         "scenarios": scenarios_section(plan),
-        "decision": _decision(plan),
-        "rejected": _rejected(plan),
+        "decision": decision_section(plan),
+        "rejected": rejected_section(plan),
         "search": search_section(plan),
         "changes": changes_section(plan),
     }
@@ -136,54 +136,3 @@ def _topologies(plan: PlanFrames) -> list[Json]:
 def _first_token(plan: PlanFrames, path: TopologyPath) -> str:
     """The phase that emits the first token on ``path``."""
     return plan.table.word("service.first_token_source") if path.kind == "separated" else "prefill"
-
-
-def _rules(plan: PlanFrames) -> Json:
-    gates = []
-    for row in applicable(plan.gates, plan.table).iter_rows(named=True):
-        objective = row.pop("objective")
-        gates.append(
-            {"id": row.pop("gate")}
-            | row
-            | {
-                "topologies": row["topologies"].split(),
-                "limit_source": "declared" if objective is None else f"objectives.{objective}",
-                "applies": row["limit"] is not None,
-            }
-        )
-    decision = {"prefer": preferred_keys(plan.preference), "operating_part_weights": part_weights(plan.preference)}
-    return {"gates": gates, "decision": decision}
-
-
-def _decision(plan: PlanFrames) -> Json:
-    chosen = plan.decision.filter(pl.col("standing") == "chosen")
-    found = not chosen.is_empty()
-    topologies = (chosen if found else plan.decision)["topology"].to_list()
-    gates = applicable(plan.gates, plan.table)
-    reliance = rests_on(plan.table, gates, topologies, plan.frozen["provenance"].item())
-    return {
-        "outcome": "topology_chosen" if found else "no_topology_qualifies",
-        "scenario": chosen["scenario"].item() if found else None,
-        "topology": chosen["topology"].item() if found else None,
-        "reason": chosen["reason"].item() if found else NOTHING_PASSES,
-        "rests_on": reliance,
-        "unobserved_share": unobserved_share(reliance),
-    }
-
-
-def _rejected(plan: PlanFrames) -> list[Json]:
-    rejected = []
-    for row in plan.decision.filter(pl.col("standing") != "chosen").iter_rows(named=True):
-        failing = plan.verdicts.filter(
-            pl.col("blocking") & (pl.col("scenario") == row["scenario"]) & (pl.col("verdict") != "pass")
-        )
-        rejected.append(
-            {
-                "topology": row["topology"],
-                "scenario": row["scenario"],
-                "status": row["standing"],
-                "failing": failing.select("gate", "verdict", "figure", "limit").to_dicts(),
-                "reason": row["reason"],
-            }
-        )
-    return rejected

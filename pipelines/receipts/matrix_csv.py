@@ -105,7 +105,7 @@ def _row(body: Json, inputs: dict[str, Json], scenario: Json) -> dict[str, Cell]
         figures = shown | refusal | {"screening": " ".join(shown["screening"]) or None}
         row |= {f"{name}_{bound}": (figures.get(name), "derived") for name in COLUMNS_OF_BOUND}
     verdicts = {verdict["gate"]: verdict["verdict"] for verdict in scenario["verdicts"]}
-    applying = [gate["id"] for gate in body["rules"]["gates"] if gate["applies"]]
+    applying = [gate["id"] for gate in body["rules"]["gates"] if gate["applies"] and gate["scope"] == "scenario"]
     row |= {f"gate_{name}": (verdicts.get(name), "derived") for name in applying}
     chosen = body["decision"]["scenario"] == scenario["scenario"]
     return row | {"passes": (scenario["passes"], "derived"), "chosen": (chosen, "derived")}

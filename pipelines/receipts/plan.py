@@ -21,9 +21,12 @@ class PlanFrames:
     evaluations: list[pl.DataFrame]  # Evaluation, one per compared topology
     matrix: pl.DataFrame  # ScenarioMatrix
     gates: pl.DataFrame  # Gates
+    exceptions: pl.DataFrame  # Exceptions
+    rule_set: pl.DataFrame  # RuleSet, one row
     preference: pl.DataFrame  # Preference
     verdicts: pl.DataFrame  # Verdicts
     decision: pl.DataFrame  # Decision
+    acceptance: pl.DataFrame  # Acceptance
     searched: int  # scenarios of the cohort, of which those of the matrix are kept
     speaking: pl.DataFrame  # Speaking
     sensitivity: pl.DataFrame  # SensitivityRows

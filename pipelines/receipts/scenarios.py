@@ -42,7 +42,7 @@ def scenarios_section(plan: PlanFrames) -> list[Json]:
     of_bound = {bound: ceilings(plan.table, bound) for bound in BOUNDS}
     verdicts: dict[str, list[Json]] = {}
     for row in plan.verdicts.iter_rows(named=True):
-        kept = {name: row[name] for name in ("gate", "bound", "figure", "limit", "margin", "verdict")}
+        kept = {name: row[name] for name in ("gate", "bound", "figure", "limit", "margin", "verdict", "waived")}
         verdicts.setdefault(row["scenario"], []).append(kept)
     passing = dict(standing(plan.matrix, plan.verdicts).select("scenario", "passes").iter_rows())
     rows = list(plan.matrix.iter_rows(named=True))

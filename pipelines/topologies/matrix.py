@@ -13,6 +13,10 @@ from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.requests import edges_of
 
 LATENCIES = ("ttft", "tpot", "e2e")
+BY_BUCKET = {
+    f"{name}_by_bucket": f"{name}_s" for name in ("ttft", "tpot", "e2e", "prefill_wait", "transfer", "decode_wait")
+}
+"""Columns that list a figure of every bucket, and where it comes from."""
 
 
 class MixedCohortsError(ValueError):
@@ -70,11 +74,13 @@ def scenario_matrix(evaluations: list[pl.DataFrame], inputs: InputTable, weights
     separating = [name for name, topology in TOPOLOGIES.items() if topology.separates]
     moved = pl.when(pl.col("topology").is_in(separating)).then(pl.col("transfer_wait_s") + pl.col("kv_movement_s"))
     exported = round_results(
-        lanes.with_columns(transfer_s=moved, transfer_share=moved / pl.lit(growth, pl.Float64)).drop(LANES)
+        lanes.with_columns(transfer_s=moved, transfer_share=moved / pl.lit(growth, pl.Float64)).drop(
+            lane for lane in LANES if lane not in BY_BUCKET.values()
+        )
     ).with_columns(lanes["refusal_limit", "rate_rps"])  # declared or solved, with digits of their own
     exported = _judged(exported, inputs)
     parts = {name: topology.operating_parts(weights) for name, topology in TOPOLOGIES.items()}
-    judged = {}
+    judged = {name: pl.col(column) for name, column in BY_BUCKET.items()}
     for name in LATENCIES:
         judged[f"{name}_judged_bucket"] = _first("bucket", f"{name}_measure")
         judged[f"{name}_judged_s"] = _first(f"{name}_s", f"{name}_measure")

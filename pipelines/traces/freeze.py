@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Iterable
+from itertools import pairwise
+from pathlib import Path
 
 import polars as pl
 
-from pipelines.declarations import Cohort, DeclarationProblems, Input, Problem
+from pipelines.declarations import Cohort, DeclarationProblems, Input, Problem, Rules
 from pipelines.declarations.documents import read_documents
+from pipelines.declarations.rules import bucket_problems
 from pipelines.frames.canonical import digest
 from pipelines.frames.frozen import FrozenCohort
 from pipelines.frames.inputs import Inputs, inputs_json
@@ -14,7 +17,7 @@ from pipelines.traces.edges import bucket_edges, empty_buckets
 from pipelines.traces.fitting import Misfit, declared_in_vain
 from pipelines.traces.log import LogOptions, read_log
 from pipelines.traces.requests import CohortRequests, CutError, of_classes, of_log, requests_sha256
-from pipelines.traces.workload import duration_s, rounded_ratio
+from pipelines.traces.workload import bucket_labels, duration_s, rounded_ratio
 
 FEWEST_REQUESTS = 3
 """Two gaps are the fewest that have a variation, which every wait is computed from."""
@@ -38,6 +41,22 @@ def _check_thresholds(cohort: Cohort, requests: pl.DataFrame) -> None:
     found = f"prompts are of {lengths}: no threshold leaves some below and some from it on"
     hint = "leave routed out" if shortest == longest else None
     raise _placed(cohort, [Misfit("topologies.routed.threshold_tokens", f"{found}; expected one within them", hint)])
+
+
+def unknown_buckets(
+    directory: Path, own: Path | None, rules: Rules | None, cohort: Cohort, found: CohortRequests
+) -> list[Problem]:
+    """The buckets that gates on ``cohort`` name and its requests do not have, each where it is written."""
+    if rules is None or not any(gate.buckets for gate in rules.gates if gate.concerns(cohort.name)):
+        return []
+    edges = bucket_edges(found.requests, cohort.bucket_edges_tokens, cohort.forced_edges_tokens)
+    prompts = found.requests["prompt_tokens"]
+    labels = [
+        label
+        for label, (low, high) in zip(bucket_labels(edges), pairwise([1, *edges, None]), strict=True)
+        if ((prompts >= low) & (True if high is None else prompts < high)).any()
+    ]
+    return list(bucket_problems(directory, own, cohort.name, labels))
 
 
 def _read(cohort: Cohort, shown_as: str | None) -> CohortRequests:

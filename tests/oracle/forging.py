@@ -15,12 +15,13 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pipelines.oracle import Verification, verify
+from pipelines.oracle.accepting import evidence_of, judge_decision, objections_to
 from pipelines.oracle.canonical import canonical_bytes, sha256_of
 from pipelines.oracle.deciding import Candidate, decide
 from pipelines.oracle.equations import prefill_of
 from pipelines.oracle.findings import Ledger
 from pipelines.oracle.inputs import check_inputs
-from pipelines.oracle.judging import judge_all, passes
+from pipelines.oracle.judging import Judged, grounds_of, judge_all, passes
 from pipelines.oracle.loop import solved_rps
 from pipelines.oracle.matrix import cells_of, columns_of
 from pipelines.oracle.names import BOUNDS, LANES, TOPOLOGIES
@@ -188,14 +189,11 @@ def at_rate(receipt: Receipt, row: Receipt, bound: str, rate_rps: float) -> None
 def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = False) -> None:
     """Make verdicts, decision, what it rests on and the transfer budget follow from the figures."""
     gates, inputs = receipt["rules"]["gates"], usable_inputs(receipt)
-    objectives, candidates = objectives_of(inputs.rows), []
+    grounds, candidates = grounds_of(receipt, inputs), []
     for place, row in enumerate(receipt["scenarios"]):
-        judged = judge_all(row, gates, objectives)
-        row["verdicts"] = [
-            {"gate": j.gate["id"], "bound": j.gate["bound"], "figure": j.figure, "limit": j.limit,
-             "margin": j.margin, "verdict": j.verdict}
-            for j in judged
-        ]  # fmt: skip
+        row["verdicts"] = []
+        judged = judge_all(row, gates, grounds)
+        row["verdicts"] = [{**verdict_of(j), "bound": j.gate["bound"]} for j in judged]
         row["passes"] = passes(row, judged)
         candidates.append(Candidate(place, row, judged))
     prefer = receipt["rules"]["decision"]["prefer"]
@@ -211,6 +209,13 @@ def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = 
         "rests_on": [{"path": path, "provenance": provenance} for path, provenance in resting],
         "unobserved_share": digits(sum(provenance != "observed" for _, provenance in resting) / len(resting)),
     }
+    on_decision = judge_decision(gates, evidence_of(receipt, inputs, resting), receipt["as_of"], grounds)
+    objections = objections_to(receipt, receipt["decision"]["outcome"], on_decision)
+    receipt["decision"] |= {
+        "verdicts": [{**verdict_of(one.judged), "inputs": one.inputs[0]} for one in on_decision],
+        "accepted": not objections,
+        "objections": [{"kind": kind, "gate": name} for kind, name in objections],
+    }
     receipt["rejected"] = [
         {"topology": c.topology, "scenario": c.name, "status": "passes_but_larger" if c.passes else "nearest_miss",
          "failing": [{"gate": j.gate["id"], "verdict": j.verdict, "figure": j.figure, "limit": j.limit}
@@ -222,6 +227,17 @@ def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = 
     receipt["search"] = search_of(plan, choice)
     if changes_too or "changes" not in receipt:
         receipt["changes"] = changes_of(plan, choice, prefer)
+
+
+def verdict_of(judged: Judged) -> Receipt:
+    return {
+        "gate": judged.gate["id"],
+        "figure": judged.figure,
+        "limit": judged.limit,
+        "margin": judged.margin,
+        "verdict": judged.verdict,
+        "waived": judged.waived,
+    }
 
 
 def rows_of(receipt: Receipt) -> list[Receipt]:

@@ -254,12 +254,48 @@ def inputs_of(kind: str, hit_ratio: tuple[float, float] | None, stack: str = "pl
 
 
 def gate(name: str, metric: str, unit: str, op: str, objective: str, compared: Sequence[str]) -> Receipt:
+    """A blocking gate whose limit is an objective."""
     topologies = [name for name in compared if name in SEPARATED or not metric.startswith("transfer")]
     limit = VALUES[f"objectives.{objective}"][0]
-    return {"id": name, "file": "latency.yaml", "kind": "LatencyObjective", "metric": metric, "unit": unit,
-            "topologies": topologies, "bound": "nominal", "op": op, "limit": limit,
-            "limit_source": f"objectives.{objective}", "severity": "error", "blocking": True, "applies": True,
-            "owner": "serving", "rationale": None}  # fmt: skip
+    return {**RULE, "id": name, "metric": metric, "unit": unit, "topologies": topologies, "op": op, "limit": limit,
+            "limit_source": f"objectives.{objective}"}  # fmt: skip
+
+
+RULE: Receipt = {
+    "file": "latency.yaml",
+    "overrides": None,
+    "kind": "LatencyObjective",
+    "scope": "scenario",
+    **dict.fromkeys(("buckets", "aggregate", "within", "within_source", "inputs", "cohorts", "limit_times", "message")),
+    "bound": "nominal",
+    "severity": "error",
+    "blocking": True,
+    "applies": True,
+    "owner": "serving",
+    "rationale": None,
+}
+"""What most gates have alike."""
+
+
+def gate_by_bucket(name: str, metric: str, aggregate: str, op: str, limit: float, **others: Any) -> Receipt:
+    """A blocking gate on a metric by bucket, with a limit of its own."""
+    unit = "ratio" if aggregate == "share" else "s"
+    return {**RULE, "id": name, "metric": metric, "unit": unit, "topologies": list(PLAIN), "aggregate": aggregate,
+            "op": op, "limit": limit, "limit_source": "declared", **others}  # fmt: skip
+
+
+def gate_on_decision(name: str, metric: str, op: str, limit: float, **others: Any) -> Receipt:
+    """A blocking gate on the decision."""
+    unit = {"unobserved_share": "ratio", "unobserved_inputs": "count", "evidence_age": "days"}[metric]
+    return {**RULE, "id": name, "file": "provenance.yaml", "kind": "Provenance", "scope": "decision", "metric": metric,
+            "unit": unit, "topologies": [], "bound": None, "op": op, "limit": limit, "limit_source": "declared",
+            **others}  # fmt: skip
+
+
+def exception(name: str, topologies: Sequence[str], expires: str, **others: Any) -> Receipt:
+    return {"gate": name, "file": "exceptions.yaml", "topologies": list(topologies), "cohorts": None,
+            "reason": "a second link is on its way", "owner": "network", "expires": expires, "standing": "holds",
+            **others}  # fmt: skip
 
 
 def receipt_of(
@@ -268,8 +304,12 @@ def receipt_of(
     cached: bool = False,
     hit_ratio: tuple[float, float] | None = None,
     stack: str = "plain",
+    amend: Callable[[Receipt], None] = lambda receipt: None,
 ) -> Receipt:
-    """A receipt of arrivals of a kind: with hits of its own, or a declared hit ratio (value and low), or neither."""
+    """A receipt of arrivals of a kind: with hits of its own, or a declared hit ratio (value and low), or neither.
+
+    Inputs and rules may be amended before anything is evaluated with them.
+    """
     weights, table = dict.fromkeys(PART_KINDS, 1), inputs_of(kind, hit_ratio, stack)
     values = {row["path"]: row["value"] for row in table}
     compared, source = values["topologies.compared"].split(" "), values["service.first_token_source"]
@@ -283,6 +323,7 @@ def receipt_of(
         "truth_boundary": {"statement": "Modeled means; none was measured.", "latency_label": "modeled",
                            "unmeasured": ["everything"]},
         "cohort": {"name": "handmade", "title": "Made by hand"},
+        "as_of": None,
         "inputs": table,
         "workload": workload,
         "topologies": [{"topology": name,
@@ -296,8 +337,11 @@ def receipt_of(
                             gate("stall", "stall", "s", "lte", "stall", compared),
                             gate("goodput", "goodput", "ratio", "gte", "attainment", compared),
                             gate("transfer", "transfer_worst", "s", "lte", "ttft_growth", compared)],
-                  "decision": {"prefer": ["operating_parts", "gpus", "margin"], "operating_part_weights": weights}},
+                  "exceptions": [],
+                  "decision": {"file": "decision.yaml", "overrides": None, "prefer": ["operating_parts", "gpus", "margin"],
+                               "operating_part_weights": weights}},
     }  # fmt: skip
+    amend(receipt)
     receipt["scenarios"] = forge.rows_of(receipt)
     forge.recompute(receipt)
     forge.name_anew(receipt)

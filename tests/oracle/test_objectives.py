@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.oracle.judging import judge
+from pipelines.oracle.judging import Grounds, judge
 from pipelines.oracle.objectives import Objectives
 from tests.oracle.handmade import gate
 
@@ -42,13 +42,15 @@ def test_the_judged_bucket_has_the_largest_share_of_its_objective() -> None:
 
 def test_a_gate_judges_that_bucket_by_its_own_objective() -> None:
     lanes = [{"bucket": "[1,512)", "ttft_s": 0.4}, {"bucket": "[4096,inf)", "ttft_s": 1.0}]
-    bound = {"status": "evaluated", "ttft_worst_s": 1.0, "ttft_judged_bucket": "[1,512)", "lanes": lanes}
-    row = {"topology": "aggregated", "bounds": {"nominal": bound}}
+    seen = {"status": "evaluated", "ttft_worst_s": 1.0, "ttft_judged_bucket": "[1,512)", "lanes": lanes}
+    requests = {"[1,512)": 9, "[4096,inf)": 1}
     of_objective = gate("ttft_worst", "ttft_worst", "s", "lte", "ttft", ["aggregated"])
-    judged = judge(row, of_objective, OBJECTIVES)
+    judged = judge(seen, of_objective, Grounds(OBJECTIVES, requests))
     assert (judged.figure, judged.limit, judged.margin, judged.verdict) == (0.4, 0.5, 0.2, "pass")
-    # without objectives of buckets, and with a limit of its own, it judges the worst bucket
-    plain = judge(row, of_objective, Objectives({"ttft": 2.0}))
-    declared = judge(row, of_objective | {"limit_source": "declared", "limit": 0.8}, OBJECTIVES)
+    # without objectives of buckets, with a limit of its own, and by bucket, it judges the worst bucket
+    plain = judge(seen, of_objective, Grounds(Objectives({"ttft": 2.0}), requests))
+    declared = judge(seen, of_objective | {"limit_source": "declared", "limit": 0.8}, Grounds(OBJECTIVES, requests))
+    by_bucket = judge(seen, of_objective | {"metric": "ttft", "aggregate": "worst"}, Grounds(OBJECTIVES, requests))
     assert (plain.figure, plain.limit, plain.verdict) == (1.0, 2.0, "pass")
     assert (declared.figure, declared.limit, declared.verdict) == (1.0, 0.8, "fail")
+    assert (by_bucket.figure, by_bucket.limit, by_bucket.verdict) == (1.0, 2.0, "pass")
