@@ -16,6 +16,8 @@ from pipelines.declarations.places import instance_directory, own_rules, rules_d
 from pipelines.gates.rules import with_own
 
 JOB = "plan"
+REJUDGE = "rejudge"
+_EVALUATED = ("cohort", "evaluate")
 
 
 def frames_directory() -> str:
@@ -45,7 +47,12 @@ def definitions(rules_in: Path | None = None, of_cohorts: Sequence[Path] = ()) -
                 JOB,
                 selection=dg.AssetSelection.all(),
                 description="Plan one cohort, export its verified receipt, accept it or not.",
-            )
+            ),
+            dg.define_asset_job(
+                REJUDGE,
+                selection=dg.AssetSelection.all() - dg.AssetSelection.groups(*_EVALUATED),
+                description="Judge, decide, export and accept anew from stored evaluations, after an edit of the rules.",
+            ),
         ],
         resources={
             "plan_source": PlanSource(),
@@ -60,5 +67,6 @@ def definitions(rules_in: Path | None = None, of_cohorts: Sequence[Path] = ()) -
 def __getattr__(name: str) -> dg.Definitions:
     """``defs``, which Dagster's tools ask for, built on demand: the command builds its own for the rules it is given."""
     if name == "defs":
-        return definitions(of_cohorts=[own for place in known_cohorts().values() if (own := own_rules(place))])
+        found = [own_rules(place, rules_directory()) for place in known_cohorts().values()]
+        return definitions(of_cohorts=[own for own in found if own is not None])
     raise AttributeError(name)

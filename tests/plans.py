@@ -5,6 +5,7 @@ Inputs are named by the symbols of docs/arithmetic.md; where a test says nothing
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,16 @@ from pipelines.declarations import load_declarations
 from pipelines.frames.inputs import Inputs, InputTable
 from pipelines.frames.requests import Requests
 from pipelines.gates.decision import decide
-from pipelines.gates.judge import judge
-from pipelines.gates.rules import gates_frame, part_weights, preference_frame
+from pipelines.gates.judge import bucket_requests, judge
+from pipelines.gates.rules import (
+    exceptions_frame,
+    gates_frame,
+    part_weights,
+    preference_frame,
+    reads_a_date,
+    rule_set_frame,
+)
+from pipelines.planning.acceptance import judge_decision
 from pipelines.planning.search import Asked, kept_scenarios
 from pipelines.planning.speaking import Decided, changes
 from pipelines.receipts.plan import PlanFrames
@@ -240,7 +249,7 @@ def row_of(frame: pl.DataFrame, scenario: str, bound: str = "nominal", bucket: s
     return (found if bucket is None else found.filter(pl.col("bucket") == bucket)).row(0, named=True)
 
 
-def plan_of(cohort_path: Path, rules_directory: Path) -> PlanFrames:
+def plan_of(cohort_path: Path, rules_directory: Path, as_of: date = date(2026, 11, 30)) -> PlanFrames:
     """Everything that a plan of these declarations computes, up to its receipt."""
     cohort, rules = load_declarations(cohort_path, rules_directory)
     found, inputs = read_cohort_requests(cohort), inputs_frame(cohort)
@@ -249,12 +258,14 @@ def plan_of(cohort_path: Path, rules_directory: Path) -> PlanFrames:
     buckets = bucket_frame(found.requests, edges, kind=cohort.kind, rate_rps=declared_rate_rps(table))
     strata, windows = stratum_frame(found.requests, edges), window_frame(found.requests, edges, kind=cohort.kind)
     workload = Workload(buckets, strata, output_stratum_frame(found.requests, edges))
-    gates, preference = gates_frame(rules), preference_frame(rules)
+    day = as_of if reads_a_date(rules, cohort.name) else None
+    gates, preference = gates_frame(rules, cohort.name, day), preference_frame(rules)
+    exceptions, rule_set = exceptions_frame(rules, cohort.name, day), rule_set_frame(rules, day)
     scenarios, fingerprint = kept_scenarios(Asked(table, workload, gates, preference)), frozen["fingerprint"].item()
     evaluations = [evaluate(name, fingerprint, scenarios, table, workload) for name in TOPOLOGIES]
     matrix = scenario_matrix(evaluations, table, part_weights(preference))
-    verdicts = judge(matrix, gates, table)
-    decision = decide(matrix, verdicts, preference, table)
+    verdicts = judge(matrix, gates, table, bucket_requests(buckets))
+    decision = decide(matrix, verdicts, preference, table, gates)
     provenance = frozen["provenance"].item()
     found_changes = changes(Decided(table, workload, gates, decision, matrix, preference, provenance))
     return PlanFrames(
@@ -267,9 +278,12 @@ def plan_of(cohort_path: Path, rules_directory: Path) -> PlanFrames:
         evaluations=evaluations,
         matrix=matrix,
         gates=gates,
+        exceptions=exceptions,
+        rule_set=rule_set,
         preference=preference,
         verdicts=verdicts,
         decision=decision,
+        acceptance=judge_decision(gates, rule_set, table, decision, frozen.row(0, named=True)),
         searched=scenarios["searched"][0],
         speaking=found_changes.speaking,
         sensitivity=found_changes.sensitivity,

@@ -8,6 +8,7 @@ import dagster as dg
 import polars as pl
 
 from pipelines.assets.frames_io import StoredFrames
+from pipelines.assets.judge import rules_version
 from pipelines.assets.source import COHORT_PARTITIONS
 from pipelines.declarations import Gate, Rules
 from pipelines.frames.canonical import digest
@@ -19,6 +20,7 @@ from pipelines.planning.acceptance import objections
 from pipelines.receipts.headlines import chosen_or_nearest
 
 GROUP = "accept"
+_SHOWN = ("topology", "scenario", "reason")
 _FRAMES = (
     "cohort",
     "gates",
@@ -97,6 +99,7 @@ def accepted_asset(rules: Rules) -> dg.AssetsDefinition:
         partitions_def=COHORT_PARTITIONS,
         group_name=GROUP,
         kinds={"python"},
+        code_version=rules_version(rules),
         check_specs=[_spec(gate) for gate in rules.gates],
     )
     def accepted(
@@ -122,9 +125,11 @@ def accepted_asset(rules: Rules) -> dg.AssetsDefinition:
         if found:
             raise NotAcceptedError("; ".join(objection_said(one, frames) for one in found))
         chosen = again.row(by_predicate=pl.col("standing") == "chosen", named=True)
+        shown = {name: chosen[name] for name in _SHOWN}
+        schema = dg.TableSchema(columns=[dg.TableColumn(name) for name in _SHOWN])
         yield dg.MaterializeResult(
-            metadata={"topology": chosen["topology"], "scenario": chosen["scenario"], "dagster/row_count": 1},
-            data_version=dg.DataVersion(digest({name: chosen[name] for name in ("topology", "scenario", "reason")})),
+            metadata=shown | {"dagster/row_count": 1, "dagster/column_schema": schema},
+            data_version=dg.DataVersion(digest(shown)),
         )
 
     return accepted

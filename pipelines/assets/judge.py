@@ -29,6 +29,7 @@ from pipelines.gates.decision import decide
 from pipelines.gates.judge import bucket_requests, judge
 from pipelines.gates.rules import exceptions_frame, gates_frame, part_weights, preference_frame, rule_set_frame
 from pipelines.planning.acceptance import judge_decision
+from pipelines.planning.search import searched_by
 from pipelines.receipts.headlines import headlines, outcome
 from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.matrix import scenario_matrix as assemble
@@ -44,6 +45,16 @@ _PLOTTED = (
     "dominant_queue",
     "transfer_envelope_share",
 )
+
+
+class StaleSearchError(Exception):
+    """The kept scenarios were searched under other rules."""
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__(
+            "the scenarios were searched under other rules, and not all of them were kept; run the whole plan"
+        )
 
 
 def rules_version(rules: Rules) -> str:
@@ -106,9 +117,16 @@ def scenario_matrix(
     ins={"inputs": dg.AssetIn("cohort")},
 )
 def verdicts(
-    scenario_matrix: pl.DataFrame, gates: pl.DataFrame, buckets: pl.DataFrame, inputs: pl.DataFrame
+    scenario_matrix: pl.DataFrame,
+    search: pl.DataFrame,
+    gates: pl.DataFrame,
+    preference: pl.DataFrame,
+    buckets: pl.DataFrame,
+    inputs: pl.DataFrame,
 ) -> dg.MaterializeResult[pl.DataFrame]:
-    """Every scenario judged by every gate that applies to it."""
+    """Every kept scenario judged by every gate that applies to it. Raises StaleSearchError if others had to be kept under these rules."""
+    if search["rules"][0] not in ("", searched_by(gates, preference)):
+        raise StaleSearchError
     frame = judge(scenario_matrix, gates, InputTable.of(inputs), bucket_requests(buckets))
     counts = dict(frame["verdict"].value_counts().iter_rows())
     return shown(frame, **{f"verdicts_{name}": counts.get(name, 0) for name in ("pass", "fail", "refused")})

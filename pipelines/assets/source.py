@@ -67,8 +67,8 @@ class PlanSource(dg.ConfigurableResource):  # type: ignore[type-arg]
 
     def load_rules(self, partition_key: str) -> Rules:
         """The declared rules, with what the cohort has instead; raises DeclarationProblems."""
-        own = own_rules(self._place(partition_key))
-        return declared_rules(Path(self.rules) if self.rules else rules_directory(), own)
+        directory = Path(self.rules) if self.rules else rules_directory()
+        return declared_rules(directory, own_rules(self._place(partition_key), directory))
 
     def day(self, rules: Rules, cohort: str) -> date | None:
         """The date of the plan, where ``rules`` read one for the cohort of this name."""

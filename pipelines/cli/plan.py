@@ -92,7 +92,7 @@ def _checked(cohort: Path, rules: Path) -> "Cohort":
         if found.cohort is not None:
             shown_as = None if found.trace is None else _short(found.trace.file)
             requests = read_cohort_requests(found.cohort, shown_as=shown_as)
-            problems += unknown_buckets(rules, own_rules(cohort), found.rules, found.cohort, requests)
+            problems += unknown_buckets(rules, own_rules(cohort, rules), found.rules, found.cohort, requests)
         elif found.trace is not None:
             read_log(found.trace.file, LogOptions.of(found.trace), shown_as=_short(found.trace.file))
     except DeclarationProblems as of_log:

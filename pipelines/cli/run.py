@@ -101,7 +101,7 @@ def run_plan(name: str, cohort: Path, rules: Path, out: Path, as_of: str, *, qui
         "out": str(out.resolve()),
         "as_of": as_of,
     }
-    own = own_rules(cohort)
+    own = own_rules(cohort, rules)
     run_config = {
         "resources": {"plan_source": {"config": source}},
         "loggers": {"console": {"config": {"quiet": quiet}}},

@@ -11,6 +11,7 @@ from pipelines.declarations.places import own_rules
 from pipelines.declarations.problems import DeclarationProblems, Problem
 from pipelines.declarations.requests import read_request_numbers, trace_source
 from pipelines.declarations.rules import read_rules
+from pipelines.declarations.search_size import weighed_problems
 from pipelines.declarations.typed import Cohort, Rules, TraceSource
 
 
@@ -47,10 +48,11 @@ def read_declarations(cohort_path: str | os.PathLike[str], rules_directory: str 
     """A cohort and the rules to judge it by, as far as they can be read."""
     cohort, document, problems = read_cohort(cohort_path)
     trace = cohort.trace if cohort else _sound_trace(document, problems)
-    rules, rule_problems = read_rules(rules_directory, own_rules(cohort_path))
+    rules, rule_problems = read_rules(rules_directory, own_rules(cohort_path, rules_directory))
     problems += rule_problems
     if cohort and rules and document:
         problems += _unjudged(cohort, document, rules, str(rules_directory))
+        problems += weighed_problems(cohort, document, rules)
     return Declared(cohort, rules, trace, tuple(problems))
 
 

@@ -52,11 +52,13 @@ def rules_directory() -> Path:
     return _as_seen(own) if own.is_dir() else bundled("rules")
 
 
-def own_rules(cohort: str | os.PathLike[str]) -> Path | None:
-    """``rules/`` beside the cohort.yaml at or in ``cohort``; None where it has none."""
+def own_rules(cohort: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None) -> Path | None:
+    """``rules/`` beside the cohort.yaml at or in ``cohort``; None where it has none, or they are those of the rules ``directory``."""
     place = Path(cohort)
     own = (place if place.is_dir() else place.parent) / "rules"
-    return own if own.is_dir() and (place.is_dir() or place.name == "cohort.yaml") else None
+    if not own.is_dir() or not (place.is_dir() or place.name == "cohort.yaml"):
+        return None
+    return None if directory is not None and Path(directory).exists() and own.samefile(directory) else own
 
 
 def export_directory(cohort: str) -> Path:

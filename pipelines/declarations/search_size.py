@@ -8,11 +8,12 @@ from pipelines.declarations.compared import chunk_budgets, compared, listed_toke
 from pipelines.declarations.documents import Document
 from pipelines.declarations.problems import Problem
 from pipelines.declarations.quantities import Readings
+from pipelines.declarations.typed import Cohort, Rules
 
 MAX_PATHS = 500_000
 """Every pool size, chunk budget and pair of pools of a path is evaluated once, under either bound."""
 MAX_CLOSED_SCENARIOS = 20_000
-"""In a closed loop the rate is solved for each scenario, so that none shares a path with another."""
+"""Where scenarios have to be looked at one by one: in a closed loop, whose rate is solved for each, and with gates that weigh paths together."""
 
 _POOLS: Mapping[str, tuple[str, ...]] = {
     "aggregated": ("mixed",),
@@ -59,6 +60,30 @@ def search_problems(document: Document, readings: Readings) -> Iterator[Problem]
     elif document.has("requests.arrivals.concurrency") and _scenarios(document, inventory) > MAX_CLOSED_SCENARIOS:
         message = f"{inventory.gpus} GPUs make more than {MAX_CLOSED_SCENARIOS} scenarios; expected at most that"
         yield document.problem("inventory.gpus", f"{message} in a closed loop", _HINT)
+
+
+def weighed_problems(cohort: Cohort, document: Document, rules: Rules) -> Iterator[Problem]:
+    """More scenarios than can be looked at one by one, where a blocking gate weighs buckets or figures of both paths together."""
+    weighing = [
+        gate
+        for gate in rules.gates
+        if gate.blocking
+        and gate.concerns(cohort.name)
+        and (gate.aggregate is not None or gate.limit_metric is not None)
+    ]
+    values = {row.path: row.value for row in cohort.inputs}
+    mixed = int(values["inventory.gpus_per_worker"])
+    each = {"mixed": mixed} | {
+        pool: int(values.get(f"separated.{pool}.gpus_per_worker", mixed)) for pool in ("prefill", "decode")
+    }
+    inventory = _Inventory(int(values["inventory.gpus"]), each)
+    if weighing and _scenarios(document, inventory) > MAX_CLOSED_SCENARIOS:
+        gate = weighing[0]
+        why = f"gate {gate.id} of {gate.file} has to be judged on each"
+        message = (
+            f"{inventory.gpus} GPUs make more than {MAX_CLOSED_SCENARIOS} scenarios, and {why}; expected at most that"
+        )
+        yield document.problem("inventory.gpus", message, f"{_HINT}, or a metric of scenarios in the gate")
 
 
 def _inventory(readings: Readings) -> _Inventory | None:

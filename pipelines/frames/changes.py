@@ -123,6 +123,9 @@ class SearchSpace(pa.DataFrameModel):
     chunk_tokens: int = pa.Field(nullable=True, metadata={"unit": "tokens", "meaning": "token budget of one step"})
     gpus: int = pa.Field(ge=1, metadata={"unit": "count", "meaning": "GPUs that the scenario occupies"})
     searched: int = pa.Field(ge=1, metadata={"unit": "count", "meaning": "scenarios of the cohort in all"})
+    rules: str = pa.Field(
+        metadata={"unit": "", "meaning": "digest of the rules that decided which are kept; empty where all are"}
+    )
 
     class Config:
         """No other columns."""

@@ -96,7 +96,7 @@ def _figures(own: pl.DataFrame, gate: dict[str, Any], buckets: BucketRequests) -
         return _rounded(aggregated(gate, _by_bucket(own, gate["metric"], len(buckets.labels)), buckets))
     if latency is not None:
         return _shown(own, own[f"{latency}_judged_s"])
-    return _rounded(_of_scenario(own, gate["metric"]))
+    return pl.Series(_of_scenario(own, gate["metric"])).fill_nan(None)
 
 
 def _of_scenario(own: pl.DataFrame, metric: str) -> Floats:

@@ -1,5 +1,6 @@
 """Which scenarios of a cohort are kept: all of them, or of very many those that the decision needs (docs/arithmetic.md, section 10)."""
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from pipelines.frames.canonical import digest
 from pipelines.frames.changes import SearchSpace
 from pipelines.frames.inputs import InputTable
 from pipelines.gates.rules import applicable, part_weights, preferred_keys
@@ -62,7 +64,13 @@ def kept_scenarios(asked: Asked, keep_all: int = KEEP_ALL) -> pl.DataFrame:
         kept = _around(asked, speaking_by_enumeration(asked.inputs, asked.workload, asked.gates, asked.preference))
     else:
         kept = _around(asked, _found(asked, [TOPOLOGIES[name] for name in names]))
-    return SearchSpace.validate(kept.with_columns(searched=pl.lit(searched, pl.Int64)))
+    rules = searched_by(asked.gates, asked.preference) if searched > kept.height else ""
+    return SearchSpace.validate(kept.with_columns(searched=pl.lit(searched, pl.Int64), rules=pl.lit(rules)))
+
+
+def searched_by(gates: pl.DataFrame, preference: pl.DataFrame) -> str:
+    """Digest of the rules that decide which scenarios are kept, where not all are."""
+    return digest(json.loads(json.dumps([gates.to_dicts(), preference.to_dicts()])))
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,13 @@ CHAIN = [
     ("gates", "verdicts"),
     ("verdicts", "decision"),
     ("decision", "receipt"),
+    ("decision", "acceptance"),
+    ("rule_set", "acceptance"),
+    ("acceptance", "receipt"),
+    ("exceptions", "receipt"),
+    ("verdicts", "accepted"),
+    ("acceptance", "accepted"),
+    ("verified_receipt", "accepted"),
     ("decision", "speaking"),
     ("speaking", "receipt"),
     ("sensitivity", "receipt"),
@@ -85,17 +92,17 @@ def test_the_chain_can_be_followed_back(upstream: str, downstream: str, graph: A
     assert key(upstream) in graph.get(key(downstream)).parent_keys
 
 
-def test_every_gate_is_a_described_check_on_the_decision(graph: Any) -> None:
+def test_every_gate_is_a_described_check_on_the_acceptance(graph: Any) -> None:
     checks = {found.name: graph.get(found) for found in graph.asset_check_keys}
     assert set(checks) == GATES
-    assert {found.key.asset_key for found in checks.values()} == {key("decision")}
+    assert {found.key.asset_key for found in checks.values()} == {key("accepted")}
     assert "objectives.ttft" in checks["ttft_worst"].description
 
 
 def test_every_asset_has_a_group_a_code_version_and_a_description(graph: Any) -> None:
     for found in graph.get_all_asset_keys():
         node = graph.get(found)
-        assert node.group_name in ("cohort", "evaluate", "judge", "export")
+        assert node.group_name in ("cohort", "evaluate", "judge", "export", "accept")
         assert node.code_version
         assert node.description
 
@@ -110,7 +117,7 @@ def test_an_edited_rule_changes_the_code_version_of_the_rules_alone(graph: Any, 
         for found in graph.get_all_asset_keys()
         if graph.get(found).code_version != edited.get(found).code_version
     }
-    assert changed == {"gates", "preference"}
+    assert changed == {"gates", "exceptions", "rule_set", "preference", "accepted"}
 
 
 def test_telemetry_is_off(instance: Any, dagster_home: Path) -> None:
@@ -124,7 +131,8 @@ def test_every_materialization_has_schema_rows_and_versions(instance: Any, graph
         shown = record.asset_materialization.metadata
         schema = shown.get("dagster/column_schema") or graph.get(found).metadata["dagster/column_schema"]
         assert schema, found
-        empty = found.to_user_string() == "evaluation/routed"  # which the cohort does not compare
+        # the cohort does not compare routed, and the shipped rules have no exceptions and no gates on the decision
+        empty = found.to_user_string() in ("evaluation/routed", "exceptions", "acceptance")
         assert (shown["dagster/row_count"].value == 0) == empty, found
         tags = record.asset_materialization.tags
         assert tags["dagster/data_version"]

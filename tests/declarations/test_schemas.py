@@ -16,7 +16,7 @@ from pipelines.declarations.schema import validator
 from pipelines.declarations.service_curve import SERVICE_CURVES
 from pipelines.declarations.typed import RULE_KINDS, TOPOLOGIES, ColumnMap, RequestClass
 from pipelines.declarations.units import BANDWIDTHS, REQUEST_RATES, SIZES, TIMES
-from pipelines.frames.metrics import METRICS
+from pipelines.frames.metrics import BY_BUCKET, OF_DECISIONS, OF_SCENARIOS
 from pipelines.frames.requests import GROUP_FIELDS, MAX_TOKENS
 
 SCHEMAS = ("cohort.v1", "rules.v1")
@@ -99,8 +99,10 @@ def test_the_cohort_schema_knows_the_trace_formats_the_columns_and_the_most_toke
 def test_the_rules_schema_knows_the_metrics_objectives_kinds_and_topologies() -> None:
     rules = schema("rules.v1")
     gate = rules["$defs"]["gate"]["properties"]
-    assert gate["metric"]["examples"] == list(METRICS)
-    assert gate["where"]["properties"]["topology"]["items"]["enum"] == list(TOPOLOGIES)
+    assert gate["metric"]["examples"] == [*OF_SCENARIOS, *BY_BUCKET]
+    assert rules["$defs"]["decisionGate"]["properties"]["metric"]["examples"] == list(OF_DECISIONS)
+    where = rules["$defs"]["whereScenario"]["properties"]
+    assert where["topology"]["items"]["enum"] == list(TOPOLOGIES)
     assert rules["$defs"]["objectiveLimit"]["properties"]["objective"]["enum"] == list(OBJECTIVE_UNITS)
     assert tuple(rules["properties"]["kind"]["enum"]) == RULE_KINDS
 

@@ -2,12 +2,14 @@
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from pipelines.declarations import TOPOLOGIES
 from pipelines.frames.inputs import InputTable
 from pipelines.frames.matrix import Gates, Preference, ScenarioMatrix
 from pipelines.frames.metrics import METRICS
+from pipelines.gates.aggregates import BucketRequests
 from pipelines.gates.decision import decide
 from pipelines.gates.judge import judge
 from pipelines.topologies.matrix import LATENCIES
@@ -15,6 +17,8 @@ from tests.plans import FINGERPRINT, UNIT_WEIGHTS, inputs_frame_of
 
 INPUTS = InputTable.of(inputs_frame_of())
 """Objectives: ttft 0.2 s, tpot 0.02 s, stall 0.5 s, ttft_growth 0.1 s, attainment 0.9."""
+
+BUCKETS = BucketRequests(["[1,1000)", "[1000,4000)", "[4000,inf)"], np.array([6.0, 3.0, 1.0]))
 
 _PARTS = {"aggregated": 3.0, "chunked": 4.0, "disaggregated": 11.0, "routed": 16.0}
 
@@ -74,12 +78,16 @@ def gates(*declared: dict[str, Any]) -> pl.DataFrame:
             "topologies": " ".join(TOPOLOGIES),
             "bound": "nominal",
             "op": "lte",
-            "limit": None if "objective" in said else 0.2,
+            "limit": None if {"objective", "limit_metric"} & set(said) else 0.2,
+            "scope": "scenario",
+            "here": True,
+            "waived": "",
             "severity": "error",
             "blocking": True,
             "owner": "tests",
         } | said
-        rows.append(row | {"unit": METRICS[row["metric"]].unit})
+        unit = "ratio" if row.get("aggregate") == "share" else METRICS[row["metric"]].unit
+        rows.append(row | {"unit": unit})
     return Gates.validate(pl.DataFrame(rows, schema=_schema(Gates)))
 
 
@@ -90,9 +98,14 @@ def preference(*prefer: str) -> pl.DataFrame:
     return Preference.validate(pl.DataFrame(rows, schema=_schema(Preference), orient="row"))
 
 
+def judged(matrix: pl.DataFrame, rules: pl.DataFrame, inputs: InputTable = INPUTS) -> pl.DataFrame:
+    """The verdicts of ``rules`` on ``matrix``, on the buckets of :data:`BUCKETS`."""
+    return judge(matrix, rules, inputs, BUCKETS)
+
+
 def verdicts_on(matrix: pl.DataFrame, *declared: dict[str, Any]) -> list[tuple[str, str, str]]:
     """(scenario, gate, verdict) of all that are judged."""
-    return judge(matrix, gates(*declared), INPUTS).select("scenario", "gate", "verdict").rows()
+    return judged(matrix, gates(*declared)).select("scenario", "gate", "verdict").rows()
 
 
 def decided(
@@ -103,5 +116,6 @@ def decided(
     """Scenario, standing and reason by topology."""
     names = " ".join(name for name in TOPOLOGIES if name in set(matrix["topology"]))
     inputs = InputTable.of(inputs_frame_of(compared=names))
-    frame = decide(matrix, judge(matrix, gates(*declared), inputs), preference(*prefer), inputs)
+    rules = gates(*declared)
+    frame = decide(matrix, judged(matrix, rules, inputs), preference(*prefer), inputs, rules)
     return {row[0]: row[1:] for row in frame.select("topology", "scenario", "standing", "reason").rows()}

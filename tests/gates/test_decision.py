@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from pipelines.gates.decision import standing
-from pipelines.gates.judge import judge
-from tests.gates.boards import INPUTS, board, decided, gates, refused_by
+from tests.gates.boards import board, decided, gates, judged, refused_by
 
 PREFER = ("operating_parts", "gpus", "margin")
 ORDERS = tuple(itertools.permutations(PREFER))
@@ -31,7 +30,7 @@ def chosen(decision: dict[str, tuple[str, str, str]]) -> list[str]:
 
 def passing(*scenarios: dict[str, Any], rules: tuple[dict[str, Any], ...] = ({},)) -> list[bool]:
     matrix = board(*scenarios)
-    return standing(matrix, judge(matrix, gates(*rules), INPUTS))["passes"].to_list()
+    return standing(matrix, judged(matrix, gates(*rules)))["passes"].to_list()
 
 
 class TestWhatPasses:

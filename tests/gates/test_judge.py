@@ -7,9 +7,8 @@ import polars as pl
 import pytest
 
 from pipelines.frames.inputs import InputTable
-from pipelines.frames.metrics import METRICS
-from pipelines.gates.judge import judge
-from tests.gates.boards import INPUTS, board, gates, refused_by, verdicts_on
+from pipelines.frames.metrics import METRICS, OF_SCENARIOS
+from tests.gates.boards import board, gates, judged, refused_by, verdicts_on
 from tests.plans import in_pairs, inputs_frame_of, matrix_of
 
 LIMIT = 0.2
@@ -44,12 +43,12 @@ def test_the_exported_digits_are_judged_and_not_those_behind_them() -> None:
     inputs = inputs_frame_of(compared="aggregated", slots=1e6)
     matrix = matrix_of(inputs, in_pairs(*[(1000, 101)] * 5))
     rules = gates({"metric": "pressure", "op": "gte", "limit": 0.4}, {"metric": "pressure", "op": "lte", "limit": 0.4})
-    one = judge(matrix, rules, InputTable.of(inputs)).filter(scenario="aggregated/n1")
+    one = judged(matrix, rules, InputTable.of(inputs)).filter(scenario="aggregated/n1")
     assert one["figure"].to_list() == [0.4, 0.4]
     assert one["verdict"].to_list() == ["pass", "pass"]
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", OF_SCENARIOS)
 def test_each_metric_reads_its_own_column(metric: str) -> None:
     figures = {
         "ttft_worst_s": 1.0,
@@ -65,15 +64,15 @@ def test_each_metric_reads_its_own_column(metric: str) -> None:
     }
     expected = {"headroom": 0.2} | {name.removesuffix("_s"): float(value) for name, value in figures.items()}
     matrix = board({"scenario": "disaggregated/p1/d1", **figures})
-    row = judge(matrix, gates({"metric": metric, "limit": 1.0}), INPUTS).row(0, named=True)
+    row = judged(matrix, gates({"metric": metric, "limit": 1.0})).row(0, named=True)
     assert (row["figure"], row["metric"]) == (pytest.approx(expected[metric], abs=1e-10), metric)
     assert row["unit"] == METRICS[metric].unit
 
 
-@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("metric", OF_SCENARIOS)
 def test_a_refused_scenario_has_no_latency_to_judge_but_a_size_and_a_pressure(metric: str) -> None:
     matrix = board({"scenario": "aggregated/n1", **refused_by("mixed", 1.2)})
-    row = judge(matrix, gates({"metric": metric, "limit": 5.0}), INPUTS).row(0, named=True)
+    row = judged(matrix, gates({"metric": metric, "limit": 5.0})).row(0, named=True)
     if metric in ("pressure", "headroom", "gpus", "operating_parts"):
         assert row["verdict"] == "pass"
         assert row["figure"] is not None
@@ -134,13 +133,13 @@ def test_verdicts_are_in_the_order_of_scenarios_and_then_of_gates() -> None:
 )
 def test_an_objective_of_the_cohort_is_the_limit(objective: str, metric: str, limit: float) -> None:
     matrix = board({"scenario": "aggregated/n1"})
-    assert judge(matrix, gates({"metric": metric, "objective": objective}), INPUTS)["limit"].to_list() == [limit]
+    assert judged(matrix, gates({"metric": metric, "objective": objective}))["limit"].to_list() == [limit]
 
 
 def test_a_gate_whose_objective_is_not_declared_does_not_apply() -> None:
     inputs = InputTable.of(inputs_frame_of(stall=None))
     matrix = board({"scenario": "aggregated/n1", "ttft_worst_s": 0.1, "stall_s": 9.0})
-    frame = judge(matrix, gates({}, {"metric": "stall", "objective": "stall"}), inputs)
+    frame = judged(matrix, gates({}, {"metric": "stall", "objective": "stall"}), inputs)
     assert frame["gate"].to_list() == ["g0"]
 
 
@@ -156,19 +155,19 @@ def test_a_gate_whose_objective_is_not_declared_does_not_apply() -> None:
 )
 def test_the_margin_is_the_distance_to_the_limit_as_a_share_of_it(op: str, figure: float, margin: float) -> None:
     matrix = board({"scenario": "aggregated/n1", "ttft_worst_s": figure})
-    frame = judge(matrix, gates({"op": op}), INPUTS)
+    frame = judged(matrix, gates({"op": op}))
     assert frame["margin"].to_list() == [pytest.approx(margin, abs=1e-10)]
 
 
 def test_no_distance_is_a_share_of_a_limit_of_zero() -> None:
     matrix = board({"scenario": "aggregated/n1", "pressure": 1.0})
-    frame = judge(matrix, gates({"metric": "headroom", "op": "gt", "limit": 0.0}), INPUTS)
+    frame = judged(matrix, gates({"metric": "headroom", "op": "gt", "limit": 0.0}))
     assert (frame["margin"].to_list(), frame["verdict"].to_list()) == ([None], ["fail"])
 
 
 def test_margins_are_rounded_and_limits_are_not() -> None:
     matrix = board({"scenario": "aggregated/n1", "ttft_worst_s": 0.2})
-    row = judge(matrix, gates({"limit": 0.3333333333333333}), INPUTS).row(0, named=True)
+    row = judged(matrix, gates({"limit": 0.3333333333333333})).row(0, named=True)
     assert row["limit"] == 0.3333333333333333
     assert row["margin"] == 0.4
 
@@ -176,7 +175,7 @@ def test_margins_are_rounded_and_limits_are_not() -> None:
 def test_severity_and_blocking_do_not_change_a_verdict() -> None:
     matrix = board({"scenario": "aggregated/n1", "ttft_worst_s": 0.3})
     kinds = [("error", True), ("error", False), ("warn", False)]
-    frame = judge(matrix, gates(*({"severity": one, "blocking": two} for one, two in kinds)), INPUTS)
+    frame = judged(matrix, gates(*({"severity": one, "blocking": two} for one, two in kinds)))
     assert frame["verdict"].to_list() == ["fail"] * 3
     assert frame.select("severity", "blocking").rows() == kinds
 
@@ -193,7 +192,7 @@ class TestObjectivesOfBuckets:
     TTFT: ClassVar[dict[str, Any]] = {"objective": "ttft"}
 
     def judged(self, *rules: dict[str, Any], **changes: Any) -> list[tuple[float, float, float, str]]:
-        frame = judge(board(self.ROW | changes), gates(*rules), INPUTS)
+        frame = judged(board(self.ROW | changes), gates(*rules))
         return frame.select("figure", "limit", "margin", "verdict").rows()
 
     def test_the_judged_bucket_decides_and_not_the_worst(self) -> None:
@@ -223,7 +222,7 @@ class TestObjectivesOfBuckets:
     def test_each_latency_by_its_own_objective(self, name: str) -> None:
         inputs = InputTable.of(inputs_frame_of(e2e=9.0))
         row = {"scenario": "aggregated/n1", f"{name}_worst_s": 5.0, f"{name}_judged_s": 1.0, f"{name}_objective_s": 4.0}
-        frame = judge(board(row), gates({"metric": f"{name}_worst", "objective": name}), inputs)
+        frame = judged(board(row), gates({"metric": f"{name}_worst", "objective": name}), inputs)
         assert frame.select("figure", "limit", "margin").rows() == [(1.0, 4.0, 0.75)]
 
     def test_each_bound_has_its_own_judged_bucket(self) -> None:
@@ -235,7 +234,7 @@ class TestObjectivesOfBuckets:
 
     def test_a_refused_scenario_shows_the_common_objective(self) -> None:
         full = {"scenario": "aggregated/n1", **refused_by("mixed", 1.2)}
-        frame = judge(board(full), gates(self.TTFT), INPUTS)
+        frame = judged(board(full), gates(self.TTFT))
         assert frame.select("figure", "limit", "margin", "verdict").rows() == [(None, 0.2, None, "refused")]
 
 
@@ -246,7 +245,7 @@ def test_the_bucket_nearest_its_objective_is_judged() -> None:
     own = matrix.filter((pl.col("scenario") == "aggregated/n4") & (pl.col("bound") == "nominal")).row(0, named=True)
     assert (own["ttft_worst_bucket"], own["ttft_judged_bucket"]) == ("[1000,4000)", "[1,1000)")
     assert own["ttft_judged_s"] / 0.1 > own["ttft_worst_s"] / 0.4
-    verdicts = judge(matrix, gates({"objective": "ttft"}), InputTable.of(inputs))
+    verdicts = judged(matrix, gates({"objective": "ttft"}), InputTable.of(inputs))
     row = verdicts.filter(scenario="aggregated/n4").row(0, named=True)
     assert (row["figure"], row["limit"]) == (own["ttft_judged_s"], 0.1)
 
@@ -263,7 +262,7 @@ class TestEndToEnd:
     def test_it_judges_where_one_is(self) -> None:
         inputs = InputTable.of(inputs_frame_of(e2e=4.0))
         rows = [{"scenario": f"aggregated/n{n}", "e2e_worst_s": float(n)} for n in (3, 4, 5)]
-        frame = judge(board(*rows), gates(self.RULE), inputs)
+        frame = judged(board(*rows), gates(self.RULE), inputs)
         assert frame.select("verdict", "margin").rows() == [("pass", 0.25), ("pass", 0.0), ("fail", -0.25)]
 
 

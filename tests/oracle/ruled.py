@@ -26,7 +26,7 @@ def amend(receipt: Receipt) -> None:
         input_row(receipt, path).update(provenance="observed", source=source)
     receipt["rules"]["gates"] += [
         gate_by_bucket("ttft_mean", "ttft", "request_weighted", "lte", 1.0, message="{scenario}: {figure}, {{not}} {limit}"),
-        gate_by_bucket("e2e_share", "e2e", "share", "gte", 0.5, within=10.0, within_source="declared"),
+        gate_by_bucket("e2e_share", "e2e", "share", "gte", 0.5, within=2.0, within_source="declared"),
         gate_by_bucket(
             "tpot_share", "tpot", "share", "gt", 0.9, within=0.05, within_source="objectives.tpot", bound="conservative"
         ),

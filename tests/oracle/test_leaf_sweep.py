@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pipelines.oracle.findings import Ledger, round_significant
-from pipelines.oracle.names import METRIC_UNITS, TOPOLOGIES
+from pipelines.oracle.names import AGGREGATES, BUCKET_METRICS, DECISION_UNITS, METRIC_UNITS, TOPOLOGIES
 from pipelines.oracle.structure import check_structure
 from pipelines.oracle.verifying import INCOMPUTABLE, check_content
 from tests.oracle.forging import Receipt, load, name_anew, shrink
@@ -55,9 +55,10 @@ MEANINGLESS = {
     r"/workload/buckets/\d+/output_tokens_max": "no equation reads it; laws of moments bound it",
     r"/workload/buckets/[1-9]\d*/(prompt_tokens|uncached_tokens|attention)_max": "only the largest is read; laws bound it",
     r"/workload/windows/\d+/(dispersion|peak_rps)": "no equation reads it; whole counts and laws bound it",
-    r"/rules/gates/\d+/(file|kind|owner|rationale)": "names who made the rule",
+    r"/rules/gates/\d+/(file|overrides|kind|message|owner|rationale)": "names who made the rule, in which words",
     r"/rules/gates/\d+/(severity|blocking|op)": "another rule with the same verdicts",
     r"/rules/gates/5/(metric|bound|limit_source)": "a gate that does not apply judges nothing",
+    r"/rules/decision/(file|overrides)": "names who made the rule",
     r"/rules/decision/prefer/\d+": "another order with the same choice",
 }
 """Leaves whose change may go unnoticed in some receipt, and why; all others must be noticed in every receipt."""
@@ -86,6 +87,13 @@ WORDS = [
     ("mixed", "prefill_lane", "link", "kv_mixed", "kv_prefill", "kv_decode"),
     ("operating_parts", "gpus", "margin"),
     ("LatencyObjective", "Goodput", "TransferBudget", "Capacity"),
+    ("scenario", "decision"),
+    BUCKET_METRICS,
+    tuple(DECISION_UNITS),
+    AGGREGATES,
+    ("shortest", "longest"),
+    ("holds", "expired", "other_cohort"),
+    ("no_topology", "verdict", "exception"),
 ]
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from pipelines.frames.inputs import InputTable
-from pipelines.frames.metrics import METRICS
+from pipelines.frames.metrics import OF_SCENARIOS
 from pipelines.gates.decision import decide, standing
-from pipelines.gates.judge import judge
+from pipelines.gates.judge import bucket_requests, judge
 from pipelines.gates.rules import part_weights
 from pipelines.planning.search import Asked
 from pipelines.planning.speaking import Decided
@@ -95,7 +95,7 @@ def inputs_of(draw: random.Random, **fixed: Any) -> pl.DataFrame:
 def rules_of(draw: random.Random, inputs: pl.DataFrame) -> list[dict[str, Any]]:
     """One to five gates that all topologies have, or that name those which have their figure."""
     found: list[dict[str, Any]] = []
-    for metric in draw.sample(list(METRICS), draw.choice([1, 2, 3, 5])):
+    for metric in draw.sample(list(OF_SCENARIOS), draw.choice([1, 2, 3, 5])):
         usual = _USUAL.get(metric, "lte")
         op = usual if draw.random() < 0.7 else draw.choice(["lte", "lt", "gte", "gt"])
         rule: dict[str, Any] = {"metric": metric, "op": op, "bound": draw.choice(["nominal", "conservative"])}
@@ -175,13 +175,13 @@ def judged(asked: Asked, scenario: str | None = None, topology: str | None = Non
     names = asked.inputs.words("topologies.compared") if topology is None else (topology,)
     evaluations = [evaluate(name, FINGERPRINT, scenarios, asked.inputs, asked.workload) for name in names]
     matrix = scenario_matrix(evaluations, asked.inputs, part_weights(asked.preference))
-    return Judged(matrix, judge(matrix, asked.gates, asked.inputs))
+    return Judged(matrix, judge(matrix, asked.gates, asked.inputs, bucket_requests(asked.workload.buckets)))
 
 
 def decided(asked: Asked, provenance: str = "supplied") -> Decided:
     """The decision over all scenarios."""
     board = judged(asked)
-    decision = decide(board.matrix, board.verdicts, asked.preference, asked.inputs)
+    decision = decide(board.matrix, board.verdicts, asked.preference, asked.inputs, asked.gates)
     return Decided(asked.inputs, asked.workload, asked.gates, decision, board.matrix, asked.preference, provenance)
 
 
