@@ -5,9 +5,11 @@ import click
 from pipelines import __version__
 from pipelines.cli.cohorts import cohorts
 from pipelines.cli.explain import explain
+from pipelines.cli.gates import gates
 from pipelines.cli.init import init
 from pipelines.cli.kv import kv
 from pipelines.cli.plan import plan
+from pipelines.cli.rules import rules
 from pipelines.cli.trace import trace
 from pipelines.cli.transfer import transfer
 from pipelines.cli.ui import ui
@@ -26,5 +28,5 @@ def command() -> None:
     """
 
 
-for verb in (plan, explain, verify, trace, init, kv, transfer, cohorts, ui):
+for verb in (plan, explain, gates, verify, trace, init, kv, transfer, rules, cohorts, ui):
     command.add_command(verb)

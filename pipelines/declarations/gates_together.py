@@ -43,11 +43,12 @@ def _contradict(one: PlacedGate, other: PlacedGate) -> bool:
     if upper.get("op") not in _UPPER or lower.get("op") not in _LOWER:
         return False
     try:
-        highest, lowest = upper.limit(), lower.limit()
+        limits = upper.limit(), lower.limit()
     except QuantityError:
         return False
-    if highest is None or lowest is None:
+    if limits[0] is None or limits[1] is None:
         return False
+    highest, lowest = float(limits[0]), float(limits[1])  # 0.9 and 90 % are one limit
     strict = upper.get("op") == "lt" or lower.get("op") == "gt"
     return lowest > highest or (lowest == highest and strict)
 

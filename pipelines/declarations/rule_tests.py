@@ -1,233 +1,22 @@
 """Files of ``kind: RuleTest`` -> tests of gates, or everything that is wrong with them (docs/rules.md, Tests of rules)."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
-from fractions import Fraction
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pipelines.declarations.documents import Document, Mark, optional_text, read_documents, whole
-from pipelines.declarations.problems import Problem, Where, plain
-from pipelines.declarations.quantities import OBJECTIVE_UNITS, QUANTITIES, Quantity
+from pipelines.declarations.documents import Document, read_documents
+from pipelines.declarations.problems import Problem, plain
+from pipelines.declarations.rule_tests_meaning import meaning_problems
+from pipelines.declarations.rule_tests_placed import PlacedTest, RuleTest
 from pipelines.declarations.schema import schema_problems, without_repeats
 from pipelines.declarations.text import reason
-from pipelines.declarations.typed import RULE_KINDS, Bound, Rules
-from pipelines.declarations.units import QuantityError, exact, within
-from pipelines.frames.digits import significant
-from pipelines.frames.inputs import BOUNDS
-from pipelines.frames.metrics import BY_BUCKET, METRICS, OF_SCENARIOS, Metric
+from pipelines.declarations.typed import RULE_KINDS, Rules
 
 KIND = "RuleTest"
 SCHEMA = "rule-tests.v1"
 FOLDER = "tests"
 """The directory in a rules directory that holds its tests."""
 EXPECTED = f"tests of rules (kind: {KIND})"
-
-OBJECTIVES: Mapping[str, Quantity] = {
-    name: quantity for quantity in QUANTITIES for name in OBJECTIVE_UNITS if quantity.path == f"objectives.{name}"
-}
-_WEIGHTED = "operating_parts"
-"""A count that weights make, so that it need not be whole."""
-
-
-@dataclass(frozen=True)
-class Figures:
-    """What a scenario has under one bound: figures in SI units, None where one is absent, and why it is refused, if it is."""
-
-    refused: str | None
-    of_scenario: Mapping[str, float | None]
-    by_bucket: Mapping[str, Mapping[str, float | None]]
-
-
-@dataclass(frozen=True)
-class TestedScenario:
-    """The scenario that a gate is tried on; ``buckets`` are in the order of their prompts, with their requests (1 where not said)."""
-
-    topology: str
-    bounds: Mapping[Bound, Figures]
-    buckets: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class TestedInput:
-    """An input that the decision rests on."""
-
-    path: str
-    observed: bool
-    source: str | None
-
-
-@dataclass(frozen=True)
-class Expectation:
-    """What a test expects; ``at`` has line and column of everything that it says, ``margin`` and ``message`` only if they are in it."""
-
-    verdict: str
-    margin: float | None
-    message: str | None
-    at: Mapping[str, Mark]
-
-
-@dataclass(frozen=True)
-class RuleTest:
-    """One gate, what it is judged on, and what is expected of that. ``scenario`` is None for a gate on the decision."""
-
-    name: str
-    gate: str
-    file: str
-    at: Mark
-    cohort: str | None
-    as_of: date | None
-    objectives: Mapping[str, float]
-    scenario: TestedScenario | None
-    inputs: tuple[TestedInput, ...]
-    expect: Expectation
-
-    @property
-    def title(self) -> str:
-        """How the test is called among all others."""
-        return f"{self.gate}: {self.name}"
-
-
-@dataclass(frozen=True)
-class PlacedTest:
-    """A test as it stands in its document, whether or not it is well formed."""
-
-    document: Document
-    where: Where
-
-    def at(self, key: str | Where) -> Where:
-        """Where ``key`` of the test stands."""
-        return (*self.where, *(key.split(".") if isinstance(key, str) else key))
-
-    def get(self, key: str | Where) -> object:
-        """The value of ``key``."""
-        return self.document.get(self.at(key))
-
-    def has(self, key: str | Where) -> bool:
-        """Whether the test writes ``key``."""
-        return self.document.has(self.at(key))
-
-    def mapping(self, key: str | Where) -> dict[str, object]:
-        """The mapping at ``key``; an empty one where there is none."""
-        return self.document.mapping(self.at(key))
-
-    def problem(self, key: str | Where, message: str, hint: str | None = None, *, on_key: bool = False) -> Problem:
-        """A problem at ``key``."""
-        return self.document.problem(self.at(key), message, hint, on="key" if on_key else "value")
-
-    @property
-    def place(self) -> str:
-        """``file:line:col`` of the test."""
-        mark = self.document.mark(self.where)
-        return f"{self.document.file}:{mark.line}:{mark.column}"
-
-    @property
-    def written(self) -> list[tuple[Bound, str]]:
-        """Bound and name of every known figure of the scenario."""
-        return [(bound, name) for bound in BOUNDS for name in self.mapping(f"scenario.{bound}") if name in METRICS]
-
-    def figure(self, key: str | Where, metric: Metric) -> Fraction | None:
-        """The figure of ``metric`` at ``key``, exactly; None where it is absent, or a list or a mapping.
-
-        Raises :class:`QuantityError` for one that is not of its unit, or that the metric cannot have.
-        """
-        raw, text = self.get(key), self.document.text(self.at(key))
-        if raw is None or isinstance(raw, dict | list):
-            return None
-        if metric.name == _WEIGHTED and isinstance(raw, float):
-            value = Fraction(raw)
-        else:
-            value = exact(raw, metric.unit, text)  # type: ignore[arg-type]  # days are of decisions
-        if metric.name == "gpus":
-            within(value, "positive", "count", text)
-        elif metric.name == "goodput" or (metric.name == "headroom" and value > 0):
-            within(value, "fraction", "ratio", text)
-        elif metric.name != "headroom":  # what is left of a ceiling is negative beyond it
-            within(value, "not_negative", "ratio", text)
-        return value
-
-    def margin(self) -> Fraction | None:
-        """The expected margin; None where there is none. Raises :class:`QuantityError` for what is not a ratio."""
-        raw = self.get("expect.margin")
-        if raw is None or isinstance(raw, dict | list):
-            return None
-        return exact(raw, "ratio", self.document.text(self.at("expect.margin")))
-
-    def objective(self, name: str) -> Fraction:
-        """The objective ``name``; raises :class:`QuantityError` where it is not one."""
-        key, quantity = f"objectives.{name}", OBJECTIVES[name]
-        text = self.document.text(self.at(key))
-        value = exact(self.get(key), quantity.unit, text)
-        within(value, quantity.domain, quantity.unit, text)
-        return value
-
-    def typed(self) -> RuleTest:
-        """The test as a typed object, once nothing is wrong with it."""
-        as_of, own = self.get("as_of"), self.document.mapping(self.where)
-        return RuleTest(
-            name=str(self.get("name")),
-            gate=str(self.get("gate")),
-            file=self.document.file,
-            at=self.document.mark(self.where),
-            cohort=optional_text(own, "cohort"),
-            as_of=None if as_of is None else date.fromisoformat(str(as_of)),
-            objectives={name: float(self.objective(name)) for name in self.mapping("objectives")},
-            scenario=self._scenario() if self.has("scenario") else None,
-            inputs=tuple(self._inputs()),
-            expect=self._expectation(),
-        )
-
-    def _scenario(self) -> TestedScenario:
-        bounds = {bound: self._figures(bound) for bound in BOUNDS if self.has(f"scenario.{bound}")}
-        requests = {label: whole(count) or 1 for label, count in self.mapping("scenario.requests").items()}
-        labels = {label for one in bounds.values() for values in one.by_bucket.values() for label in values}
-        ordered = sorted(labels | set(requests), key=bucket_ends)
-        return TestedScenario(
-            str(self.get("scenario.topology")), bounds, {label: requests.get(label, 1) for label in ordered}
-        )
-
-    def _figures(self, bound: Bound) -> Figures:
-        path = f"scenario.{bound}"
-        own = self.mapping(path)
-        return Figures(
-            optional_text(own, "refused"),
-            {name: self._exported(f"{path}.{name}", name) for name in own if name in OF_SCENARIOS},
-            {
-                name: {label: self._exported(("scenario", bound, name, label), name) for label in own[name]}  # type: ignore[attr-defined]
-                for name in own
-                if name in BY_BUCKET
-            },
-        )
-
-    def _exported(self, key: str | Where, metric: str) -> float | None:
-        """A figure with the digits that a receipt has of it."""
-        figure = self.figure(key, METRICS[metric])
-        return None if figure is None else significant(float(figure))
-
-    def _inputs(self) -> Iterator[TestedInput]:
-        listed = self.get("inputs")
-        for row in listed if isinstance(listed, list) else []:
-            yield TestedInput(str(row["path"]), row["provenance"] == "observed", optional_text(row, "source"))
-
-    def _expectation(self) -> Expectation:
-        own, margin = self.mapping("expect"), self.margin()
-        return Expectation(
-            verdict=str(own["verdict"]),
-            margin=None if margin is None else significant(float(margin)),
-            message=optional_text(own, "message"),
-            at={key: self.document.mark(self.at(f"expect.{key}")) for key in own},
-        )
-
-
-def bucket_ends(label: str) -> tuple[int, float]:
-    """The first prompt length in a bucket and the first beyond it.
-
-    >>> bucket_ends("[1,1024)"), bucket_ends("[1024,inf)")
-    ((1, 1024.0), (1024, inf))
-    """
-    low, _, high = label.strip("[)").partition(",")
-    return int(low), float(high)
 
 
 def placed_tests(document: Document) -> Iterator[PlacedTest]:
@@ -237,7 +26,7 @@ def placed_tests(document: Document) -> Iterator[PlacedTest]:
         yield from (PlacedTest(document, ("tests", i)) for i, one in enumerate(listed) if isinstance(one, dict))
 
 
-def test_files(rules_directory: str | os.PathLike[str]) -> tuple[list[Path], list[Problem]]:
+def files_of_tests(rules_directory: str | os.PathLike[str]) -> tuple[list[Path], list[Problem]]:
     """The files of tests in a rules directory, or why there is none."""
     folder = Path(rules_directory) / FOLDER
     expected = "expected a directory of tests of rules (*.yaml)"
@@ -253,16 +42,11 @@ def test_files(rules_directory: str | os.PathLike[str]) -> tuple[list[Path], lis
     return files, [] if files else [Problem(str(folder), 1, 1, "", f"holds no *.yaml; {expected}")]
 
 
-test_files.__test__ = False  # type: ignore[attr-defined]  # of pytest: a function about tests is none
-
-
 def read_rule_tests(files: Iterable[Path], rules: Rules | None) -> tuple[list[RuleTest], list[Problem]]:
     """The tests in ``files`` of the gates of ``rules``, in their order; or none and the problems.
 
     Where the rules could not be read (None), what can be said without them is still said.
     """
-    from pipelines.declarations.rule_tests_meaning import test_problems
-
     documents: list[Document] = []
     problems: list[Problem] = []
     for file in files:
@@ -274,11 +58,14 @@ def read_rule_tests(files: Iterable[Path], rules: Rules | None) -> tuple[list[Ru
     repeated = list(_repeated(tests))
     for document in documents:
         if document.get("kind") in RULE_KINDS:
-            message, hint = f"found {plain(document.get('kind'))}; expected {KIND}", "rules lie in the directory above"
+            message, hint = (
+                f"found {plain(document.get('kind'))}; expected {KIND}",
+                "rules lie in the directory above tests/",
+            )
             problems.append(document.problem("kind", message, hint))
             continue
         said = [problem for about, problem in repeated if about is document]
-        said += [problem for test in tests if test.document is document for problem in test_problems(test, gates)]
+        said += [problem for test in tests if test.document is document for problem in meaning_problems(test, gates)]
         problems += without_repeats(document, said, schema_problems(document, SCHEMA))
     if problems or rules is None:
         return [], problems
@@ -294,6 +81,3 @@ def _repeated(tests: Sequence[PlacedTest]) -> Iterator[tuple[Document, Problem]]
             other = first[str(test.get("gate")), name]
             message = f"is already the name of the test of {plain(test.get('gate'))} at {other.place}; expected another"
             yield test.document, test.problem("name", message)
-
-
-__all__ = ["Expectation", "Figures", "QuantityError", "RuleTest", "TestedInput", "TestedScenario", "read_rule_tests"]

@@ -1,7 +1,7 @@
 """Every malformed declaration in tests/bad gives exactly the text beside it, all of its problems at once.
 
 ``cohorts/NAME.yaml`` is read as a cohort, ``rules/NAME.yaml`` (or the directory ``rules/NAME``) as a directory of rules,
-``together/NAME`` as a cohort with its rules; ``NAME.expected`` holds the problems, one a line. After a deliberate change
+``together/NAME`` as a cohort with its rules, ``layers/NAME/own`` as a cohort's own rules over those of ``base``; ``NAME.expected`` holds the problems, one a line. After a deliberate change
 of a message, write the files anew with ``PHASELEDGER_REGENERATE=1 pytest tests/declarations/test_bad.py`` and read the diff.
 """
 
@@ -56,6 +56,16 @@ def test_bad_together(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     check(BAD / "together" / f"{name}.expected", lambda: load_declarations("cohort.yaml", "rules"))
 
 
+@pytest.mark.parametrize("name", cases("layers"))
+def test_bad_layers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(BAD / "layers" / name)
+    check(BAD / "layers" / f"{name}.expected", lambda: load_rules("../../base", "own"))
+
+
+def test_there_are_a_hundred_malformed_rule_files() -> None:
+    assert len(cases("rules")) + len(cases("layers")) >= 100
+
+
 def test_no_expectation_without_a_case() -> None:
-    for kind in ("cohorts", "rules", "together"):
+    for kind in ("cohorts", "rules", "together", "layers"):
         assert {file.stem for file in (BAD / kind).glob("*.expected")} == set(cases(kind))

@@ -159,6 +159,7 @@ SEALED = {
     **MEANINGLESS,
     r"/rules/gates/\d+/cohorts/1": "the name of a cohort that this is not",
     r"/rules/gates/(11|12)/(id|metric|topologies/\d|bound|limit|aggregate|cohorts/0)": "a gate that does not apply",
+    r"/rules/gates/7/buckets/0": "prompts of all lengths wait alike",
     r"/rules/exceptions/\d+/(file|reason|owner)": "names who made the exception, and why",
     r"/rules/exceptions/\d+/expires": "another day with the same standing",
     r"/rules/exceptions/1/topologies/\d": "it has expired, and waives nothing",
