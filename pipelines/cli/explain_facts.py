@@ -7,6 +7,7 @@ from typing import Any
 from pipelines.cli.explain_changes import changes, uncertainty
 from pipelines.cli.explain_lanes import comparisons
 from pipelines.cli.explain_reading import BOUNDS, CONCURRENCY_INPUT, Receipt
+from pipelines.cli.explain_rules import decided
 from pipelines.cli.explain_words import is_floor, refused, why_refused
 
 Json = dict[str, Any]
@@ -20,7 +21,7 @@ def facts(receipt: Receipt) -> Json:
     """Everything that the page says, in its order."""
     return {
         "question": _question(receipt),
-        "decision": {name: receipt.json["decision"][name] for name in ("outcome", "topology", "scenario", "reason")},
+        "decision": decided(receipt),
         "compared": [_compared(receipt, row) for row in receipt.speaking],
         "lanes": comparisons(receipt),
         "not_chosen": [
@@ -91,11 +92,15 @@ def _figure(receipt: Receipt, scenario: Json, verdict: Json) -> Json:
     of = scenario["bounds"][verdict["bound"]]
     name = _OF_METRIC.get(gate["metric"])
     judged = name is not None and gate["limit_source"] == f"objectives.{name}"
-    bucket = None if name is None else of.get(f"{name}_judged_bucket" if judged else f"{name}_worst_bucket")
+    bucket = (
+        None
+        if name is None or gate["aggregate"] is not None
+        else of.get(f"{name}_judged_bucket" if judged else f"{name}_worst_bucket")
+    )
     return (
         {name: gate[name] for name in ("metric", "unit", "op", "blocking")}
-        | {name: verdict[name] for name in ("gate", "bound", "figure", "limit", "margin", "verdict")}
-        | {"bucket": bucket}
+        | {name: verdict[name] for name in ("gate", "bound", "figure", "limit", "margin", "verdict", "waived")}
+        | {"bucket": bucket, "by_bucket": gate["aggregate"]}
     )
 
 

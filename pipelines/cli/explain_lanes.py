@@ -59,7 +59,9 @@ def _baselines(receipt: Receipt, name: str) -> list[tuple[str, str]]:
 
 def _distance(receipt: Receipt, name: str) -> tuple[int, float]:
     """How far a scenario is from passing: gates without a figure, then the worst margin."""
-    verdicts = [row for row in receipt.scenario(name)["verdicts"] if row["gate"] in receipt.blocking]
+    verdicts = [
+        row for row in receipt.scenario(name)["verdicts"] if row["gate"] in receipt.blocking and not row["waived"]
+    ]
     without = sum(row["verdict"] == "refused" for row in verdicts)
     return without, -min((row["margin"] for row in verdicts if row["margin"] is not None), default=-math.inf)
 

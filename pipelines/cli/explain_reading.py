@@ -62,8 +62,9 @@ class Receipt:
 
     @property
     def blocking(self) -> set[str]:
-        """The gates that decide."""
-        return {row["id"] for row in self.json["rules"]["gates"] if row["blocking"] and row["applies"]}
+        """The gates on scenarios that decide."""
+        gates = self.json["rules"]["gates"]
+        return {row["id"] for row in gates if row["blocking"] and row["applies"] and row["scope"] == "scenario"}
 
     def scenario(self, name: str) -> Json:
         """A scenario that some part of the receipt names."""

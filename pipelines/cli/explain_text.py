@@ -86,8 +86,12 @@ def _requests(of: Json) -> str:
 def _decision(facts: Json) -> list[str]:
     of = facts["decision"]
     if of["scenario"] is None:
-        return wrapped(f"No topology qualifies: {of['reason']}.")
-    return wrapped(f"Choose {of['topology']}, as {of['scenario']}: {of['reason']}.")
+        said = wrapped(f"No topology qualifies: {of['reason']}.")
+    else:
+        said = wrapped(f"Choose {of['topology']}, as {of['scenario']}: {of['reason']}.")
+    for line in of["rules"]:
+        said += wrapped(line)
+    return said
 
 
 def _compared(facts: Json) -> list[str]:
@@ -123,7 +127,7 @@ def _figures(compared: list[Json]) -> list[str]:
     for gate in gates:
         found = [figures[gate] for figures in own if gate in figures]
         alone = len({figure["limit"] for figure in found}) == 1
-        limit = _limit(found[0]) if alone else "of a bucket"
+        limit = _limit(found[0]) if alone else "of its own"
         rows.append([_named_figure(found[0]), limit, *(_cell(figures.get(gate), alone=alone) for figures in own)])
     lines = columns(rows, left=range(len(rows[0])))
     if len(compared) == 1 or max(map(len, lines)) <= WIDTH:
@@ -133,7 +137,8 @@ def _figures(compared: list[Json]) -> list[str]:
 
 
 def _named_figure(figure: Json) -> str:
-    name = FIGURES.get(figure["metric"], figure["metric"])
+    of_metric = FIGURES.get(figure["metric"], figure["metric"])
+    name = of_metric if figure["by_bucket"] is None else f"{figure['gate']}: {figure['by_bucket']} {of_metric}"
     return f"{name}{'*' if figure['bound'] == 'conservative' else ''}{'' if figure['blocking'] else ' (informs)'}"
 
 
@@ -145,11 +150,12 @@ def _cell(figure: Json | None, *, alone: bool) -> str:
     if figure is None:
         return ""
     if figure["verdict"] == "refused":
-        return "refused"
+        return "refused (waived)" if figure["waived"] else "refused"
     margin = "" if figure["margin"] is None else f" ({shown(figure['margin'], 'ratio')})"
     limit = "" if alone else f" {_limit(figure)}"
     mark = "" if figure["verdict"] == "pass" else "! "
-    return f"{mark}{shown(figure['figure'], figure['unit'])}{limit}{margin}"
+    waived = " (waived)" if figure["waived"] else ""
+    return f"{mark}{shown(figure['figure'], figure['unit'])}{limit}{margin}{waived}"
 
 
 def _refused(facts: Json) -> list[str]:

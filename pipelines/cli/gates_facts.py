@@ -15,7 +15,7 @@ from pipelines.planning.reliance import TRACE, inputs_read
 
 Json = dict[str, Any]
 
-_OF_GATE = ("kind", "scope", "owner", "severity", "blocking")
+_OF_GATE = ("kind", "scope", "overrides", "owner", "severity", "blocking")
 _JUDGED = ("metric", "aggregate", "buckets", "unit")
 _EXCEPTION = ("gate", "file", "topologies", "cohorts", "reason", "owner", "expires", "standing")
 
@@ -48,6 +48,7 @@ class GatesReport:
             "objections": self._objections(),
             "scenarios": [self._scenario(name, speaks=name in speaking) for name in names],
             "decision": {"verdicts": self._on_decision(), "not_judged": self._not_judged("decision", set(), None)},
+            "decision_rule": self._rule(),
             "exceptions": [self._exception(row) for row in of["rules"]["exceptions"]],
         }
         return found | {"summary": summary(found)}
@@ -147,6 +148,11 @@ class GatesReport:
             if gate["scope"] == scope and gate["id"] not in own
         ]
 
+    def _rule(self) -> Json:
+        rule = self.receipt.json["rules"]["decision"]
+        shown = {name: rule[name] for name in ("overrides", "prefer")}
+        return _placed(rule["file"], self.places.of_decision(rule)) | shown
+
     def _objections(self) -> list[Json]:
         """What stands against the decision, in words and with its place; expired exceptions in their order."""
         expired = [row for row in self.receipt.json["rules"]["exceptions"] if row["standing"] == "expired"]
@@ -167,8 +173,8 @@ class GatesReport:
             gate = self.receipt.gate(one["gate"])
             words = next(row["words"] for row in self._on_decision() if row["gate"] == one["gate"])
             return _placed(gate["file"], self.places.of_gate(gate)) | {"words": words}
-        rule = self.receipt.json["rules"]["decision"]
-        return _placed(rule["file"], self.places.of_decision(rule)) | {"words": "no topology qualifies"}
+        rule = self._rule()
+        return {name: rule[name] for name in ("file", "path", "line")} | {"words": "no topology qualifies"}
 
 
 def _placed(file: str, place: Place | None) -> Json:

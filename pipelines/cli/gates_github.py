@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from pipelines.cli.gates_text import described, waived
+from pipelines.cli.gates_text import described, overridden, waived
 
 Json = dict[str, Any]
 
@@ -21,7 +21,7 @@ def github_lines(facts: Json) -> list[str]:
         for of in (*facts["scenarios"], facts["decision"])
         for one in of["not_judged"]
     ]
-    closing = "\n".join([facts["summary"]["words"], *dict.fromkeys(left)])
+    closing = "\n".join([facts["summary"]["words"], *overridden(facts), *dict.fromkeys(left)])
     return [command(*one) for one in (*ordered, ("notice", {"title": f"{facts['cohort']}: gates"}, closing))]
 
 

@@ -82,8 +82,9 @@ def _rule(row: Json) -> str:
 
 def _help(row: Json) -> str:
     about = f"{METRICS[row['metric']].meaning}. " if "metric" in row else ""
+    instead = f" instead of {row['overrides']}" if row["overrides"] else ""
     blocking = "blocks" if row["blocking"] else "informs, and does not block"
-    return f"{about}A gate of kind {row['kind']} that {blocking}; declared in {at(row)}; owner {row['owner']}."
+    return f"{about}A gate of kind {row['kind']} that {blocking}; declared in {at(row)}{instead}; owner {row['owner']}."
 
 
 def _verdicts(facts: Json, places: dict[str, int]) -> Iterator[Json]:
@@ -92,7 +93,7 @@ def _verdicts(facts: Json, places: dict[str, int]) -> Iterator[Json]:
             if row["verdict"] == "pass":
                 continue
             about = row["scenario"] or "decision"
-            same = about if row["effect"] == "beside" else row["topology"] or "decision"
+            same = row["topology"] or "decision" if of.get("speaks", True) else about
             found = _result(facts, places, row["gate"], f"{same}/{row['gate']}", row)
             found["level"] = level(row)
             found["message"] = {"text": _message(f"{about}: {row['words']}")}

@@ -68,6 +68,17 @@ def _failure(row: Json, *, why: bool) -> list[str]:
     return lines
 
 
+def overridden(facts: Json) -> list[str]:
+    """What of the cohort stands in the place of what, gates and the decision rule."""
+    rows = [row for of in (*facts["scenarios"], facts["decision"]) for row in (*of["verdicts"], *of["not_judged"])]
+    said = [
+        f"overridden: {name}: {row['file']} of the cohort instead of {row['overrides']}"
+        for name, row in [*((row["gate"], row) for row in rows), ("the decision", facts["decision_rule"])]
+        if row["overrides"] is not None
+    ]
+    return [one_line(one) for one in dict.fromkeys(said)]
+
+
 def at(row: Json) -> str:
     """Where a gate is written: file and line where they are at hand."""
     return plain(f"{row['path']}:{row['line']}" if row["path"] else row["file"])
@@ -139,8 +150,8 @@ def _table(rows: list[list[str]]) -> list[str]:
 
 
 def _rules(facts: Json) -> list[str]:
-    """What is to be known of the exceptions and the date."""
-    lines = []
+    """What is to be known of overrides, exceptions and the date."""
+    lines = [line for said in overridden(facts) for line in wrapped(said)]
     for one in facts["exceptions"]:
         if one["standing"] == "other_cohort":
             continue

@@ -4,12 +4,8 @@ import json
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from pipelines.declarations import Cohort
 
 from pipelines.cli.exits import BAD_INPUT, INTERRUPTED, NOTHING_QUALIFIES, VERIFICATION_FAILED, problems_reported, stop
 
@@ -46,8 +42,10 @@ def plan(
     from pipelines.declarations.places import cohort_path, export_directory, rules_directory
 
     rules = Path(rules_option) if rules_option else rules_directory()
+    from pipelines.cli.checking import checked_cohort
+
     with problems_reported(output):
-        declared = _checked(cohort_path(cohort), rules)
+        declared = checked_cohort(cohort_path(cohort), rules).cohort
         target = Path(out) if out else export_directory(declared.name)
         _check_writable(target)
 
@@ -78,30 +76,6 @@ def plan(
         stop(NOTHING_QUALIFIES)
 
 
-def _checked(cohort: Path, rules: Path) -> "Cohort":
-    """The cohort; DeclarationProblems with everything that is wrong with it, its rules and its log."""
-    from pipelines.declarations import DeclarationProblems
-    from pipelines.declarations.load import read_declarations
-    from pipelines.declarations.places import own_rules
-    from pipelines.traces.freeze import read_cohort_requests, unknown_buckets
-    from pipelines.traces.log import LogOptions, read_log
-
-    found = read_declarations(cohort, rules)
-    problems = list(found.problems)
-    try:
-        if found.cohort is not None:
-            shown_as = None if found.trace is None else _short(found.trace.file)
-            requests = read_cohort_requests(found.cohort, shown_as=shown_as)
-            problems += unknown_buckets(rules, own_rules(cohort, rules), found.rules, found.cohort, requests)
-        elif found.trace is not None:
-            read_log(found.trace.file, LogOptions.of(found.trace), shown_as=_short(found.trace.file))
-    except DeclarationProblems as of_log:
-        problems += of_log.problems
-    if problems or found.cohort is None:
-        raise DeclarationProblems(problems)
-    return found.cohort
-
-
 def _check_writable(target: Path) -> None:
     """DeclarationProblems where the export directory cannot be made or written, before anything runs."""
     from pipelines.declarations import DeclarationProblems, Problem
@@ -115,9 +89,3 @@ def _check_writable(target: Path) -> None:
     if not writable:
         found = "cannot be written; expected a directory, or a place where one can be made"
         raise DeclarationProblems([Problem(str(target), 1, 1, "--out", found, None)])
-
-
-def _short(path: Path) -> str:
-    """``path`` relative to the current directory where it lies below."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

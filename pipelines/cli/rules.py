@@ -35,10 +35,11 @@ docs/rules.md says how a gate judges a metric.
 @rules.command("metrics", epilog=METRICS_EPILOG)
 @_format_option
 def metrics_verb(output: str) -> None:
-    """List what a gate can judge: every metric with its unit, what it is of, whether it is modeled, and where it exists.
+    """List every metric that a gate can judge.
 
     A metric of a scenario is one figure; one of a bucket is a figure per prompt bucket, of which the gate's aggregate makes one; one of
-    the decision is for gates of kind: Provenance. The last column is where the figure is in the scenario matrix.
+    the decision is for gates of kind: Provenance. A modeled one is absent where a scenario is refused. The column is that of the figure in
+    the scenario matrix.
 
     Exit code 0: listed.
     """
@@ -58,9 +59,10 @@ Examples:
 @rules.command("schema", epilog=SCHEMA_EPILOG)
 @click.argument("kind", required=False)
 def schema_verb(kind: str | None) -> None:
-    """Print the JSON Schema (2020-12) of documents of KIND, standing alone; without KIND, list the kinds.
+    """Print the JSON Schema of one KIND of documents, or list the kinds.
 
-    It says how a document is written. Whether a metric exists, has the unit of its limit and so on is what rules check says.
+    The schema (2020-12) stands alone. It says how a document is written; whether a metric exists, has the unit of its limit and so on is
+    what rules check says.
 
     Exit code 0: printed. 2: there is no such kind.
     """
@@ -97,8 +99,9 @@ Examples:
 )
 @_format_option
 def check_verb(cohorts: tuple[str, ...], rules_option: str | None, as_of: datetime | None, output: str) -> None:
-    """Read the rules directory and its tests, say everything that is wrong with them at once, or else what there is.
+    """Check the rules and their tests, and say what there is.
 
+    Everything that is wrong with the rules directory and the tests in it is said at once.
     Of each COHORT, a name under cohorts/ or a path, also its own rules and what must hold between these, the rules directory, the cohort
     and its log, as a plan would find it. The tests are read, not run: rules test runs them. An expired exception is shown and is no
     mistake, but no decision of a cohort that it is for is accepted.
@@ -132,10 +135,10 @@ docs/rules.md (Tests of rules) says how a test is written.
 @click.option("-k", "substring", metavar="TEXT", help="Only tests with this in their gate or name, in any case.")
 @click.option("--format", "output", type=click.Choice(["text", "json", "junit"]), default="text", show_default=True)
 def tests_verb(files: tuple[Path, ...], rules_option: str | None, substring: str | None, output: str) -> None:
-    """Run the tests of the rules: those in FILE, or all in tests/ of the rules directory.
+    """Run the tests of the rules, all of them or those in FILE.
 
-    Each judges one gate on figures that are written down, as a plan would judge it, and compares verdict, margin and message with what
-    is expected. All files are checked before any test is run.
+    They are in tests/ of the rules directory. Each judges one gate on figures that are written down, as a plan would judge it, and
+    compares verdict, margin and message with what is expected. All files are checked before any test is run.
 
     Exit code 0: all pass. 1: some fail. 2: bad input; nothing was run.
     """

@@ -6,26 +6,15 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from pipelines.cli.checking import CheckedCohort, read_checked
 from pipelines.cli.explain_layout import named, wrapped
 from pipelines.cli.log_text import plural
-from pipelines.declarations import Cohort, DeclarationProblems, Gate, Problem, Rules
-from pipelines.declarations.load import read_declarations
-from pipelines.declarations.places import cohort_path, own_rules
+from pipelines.declarations import DeclarationProblems, Gate, Rules
+from pipelines.declarations.places import cohort_path
 from pipelines.declarations.rule_tests import FOLDER, files_of_tests, read_rule_tests
 from pipelines.declarations.rule_tests_placed import RuleTest
 from pipelines.declarations.rules import read_rules
 from pipelines.declarations.typed import RULE_KINDS, Waiver
-
-_SHORT = 100
-
-
-@dataclass(frozen=True)
-class OfCohort:
-    """A cohort with the rules that hold for it; ``folder`` holds its own, if it has any."""
-
-    cohort: Cohort
-    folder: Path | None
-    rules: Rules
 
 
 @dataclass(frozen=True)
@@ -35,7 +24,7 @@ class Checked:
     directory: Path
     rules: Rules
     tests: Sequence[RuleTest]
-    cohorts: Sequence[OfCohort]
+    cohorts: Sequence[CheckedCohort]
     as_of: date
 
     @property
@@ -53,44 +42,18 @@ def today() -> date:
 def checked(directory: Path, cohorts: Sequence[str], as_of: date) -> Checked:
     """The rules of ``directory``, their tests and what each of ``cohorts`` has instead; DeclarationProblems with all that is wrong."""
     rules, problems = read_rules(directory)
-    files, _ = files_of_tests(directory) if (directory / FOLDER).exists() else ([], [])
+    files, unread = files_of_tests(directory) if (directory / FOLDER).exists() else ([], [])
+    problems += unread
     tests, of_tests = read_rule_tests(files, rules)
     problems += of_tests
     found = []
     for name in cohorts:
-        one, of_cohort = _of_cohort(cohort_path(name), directory)
+        one, of_cohort = read_checked(cohort_path(name), directory)
         problems += of_cohort
         found += [one] if one is not None else []
     if problems or rules is None:
         raise DeclarationProblems(problems)
     return Checked(directory, rules, tests, found, as_of)
-
-
-def _of_cohort(path: Path, directory: Path) -> tuple[OfCohort | None, list[Problem]]:
-    """A cohort with its rules, or what a plan would find wrong with either or between them, its log included."""
-    from pipelines.traces.freeze import read_cohort_requests, unknown_buckets
-    from pipelines.traces.log import LogOptions, read_log
-
-    found, own = read_declarations(path, directory), own_rules(path)
-    problems = list(found.problems)
-    try:
-        if found.cohort is not None:
-            shown_as = None if found.trace is None else _short(found.trace.file)
-            requests = read_cohort_requests(found.cohort, shown_as=shown_as)
-            problems += unknown_buckets(directory, own, found.rules, found.cohort, requests)
-        elif found.trace is not None:
-            read_log(found.trace.file, LogOptions.of(found.trace), shown_as=_short(found.trace.file))
-    except DeclarationProblems as of_log:
-        problems += of_log.problems
-    if problems or found.cohort is None or found.rules is None:
-        return None, problems
-    return OfCohort(found.cohort, own, found.rules), []
-
-
-def _short(path: Path) -> str:
-    """``path`` relative to the current directory where it lies below."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
 def _expired(one: Waiver, as_of: date) -> bool:
@@ -133,11 +96,11 @@ def _exception_said(one: Waiver, as_of: date) -> str:
     return f"{one.gate}{where}{cohorts} {until} {one.expires.isoformat()}: {one.reason} ({one.owner})"
 
 
-def _where(one: OfCohort) -> str:
-    return "no rules of its own" if one.folder is None else f"rules of its own in {one.folder}"
+def _where(one: CheckedCohort) -> str:
+    return "no rules of its own" if one.own is None else f"rules of its own in {one.own}"
 
 
-def _cohort_said(one: OfCohort, found: Checked) -> list[str]:
+def _cohort_said(one: CheckedCohort, found: Checked) -> list[str]:
     """What holds for a cohort beside the rules directory, in the words of a plan."""
     from pipelines.frames.inputs import InputTable
     from pipelines.gates.rules import exceptions_frame, gates_frame, reads_a_date, resolved, rule_set_frame
@@ -152,7 +115,7 @@ def _cohort_said(one: OfCohort, found: Checked) -> list[str]:
     return [*added, *said] or ["judged by all gates"]
 
 
-def _added(one: OfCohort, found: Checked) -> list[Gate]:
+def _added(one: CheckedCohort, found: Checked) -> list[Gate]:
     known = {gate.id for gate in found.rules.gates}
     return [gate for gate in one.rules.gates if gate.id not in known]
 
@@ -184,7 +147,7 @@ def _exception_json(one: Waiver, as_of: date) -> dict[str, Any]:
     return same | lists | {"expires": one.expires.isoformat(), "expired": _expired(one, as_of)}
 
 
-def _cohort_json(one: OfCohort, found: Checked) -> dict[str, Any]:
+def _cohort_json(one: CheckedCohort, found: Checked) -> dict[str, Any]:
     from pipelines.frames.inputs import InputTable
     from pipelines.gates.rules import gates_frame, resolved
     from pipelines.traces.freeze import inputs_frame
@@ -194,7 +157,7 @@ def _cohort_json(one: OfCohort, found: Checked) -> dict[str, Any]:
     known = set(found.rules.exceptions)
     return {
         "name": one.cohort.name,
-        "rules": None if one.folder is None else str(one.folder),
+        "rules": None if one.own is None else str(one.own),
         "overridden": {gate.id: gate.overrides for gate in one.rules.gates if gate.overrides is not None},
         "added": [gate.id for gate in _added(one, found)],
         "decision_overrides": one.rules.decision.overrides,

@@ -41,7 +41,7 @@ def tried(directory: Path, files: Sequence[Path], substring: str | None) -> Trie
     rules, problems = read_rules(directory)
     if not files:
         files, missing = files_of_tests(directory)
-        problems += missing
+        problems += missing if directory.is_dir() else []
     tests, of_tests = read_rule_tests(files, rules)
     problems += of_tests
     if problems or rules is None:

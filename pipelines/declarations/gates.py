@@ -89,7 +89,7 @@ class PlacedGate:
             return None
         written = self.document.text((*self.where, key))
         days = _DAYS.fullmatch(raw) if unit == "days" and isinstance(raw, str) else None
-        if unit == "days" and days is None and (isinstance(raw, str | bool) or raw != int(raw)):
+        if unit == "days" and days is None and not (type(raw) is int or (type(raw) is float and raw.is_integer())):
             raise QuantityError(f"{show(raw)} is not a number of days; expected a whole one, as in 90 days")
         figure = exact(int(days[1]) if days else raw, "count" if unit == "days" else unit, written)  # type: ignore[arg-type]
         within(figure, _DOMAINS[unit], "count" if unit == "days" else unit, written)  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from pipelines.declarations.typed import Cohort, Rules
 MAX_PATHS = 500_000
 """Every pool size, chunk budget and pair of pools of a path is evaluated once, under either bound."""
 MAX_CLOSED_SCENARIOS = 20_000
-"""Where scenarios have to be looked at one by one: in a closed loop, whose rate is solved for each, and with gates that weigh paths together."""
+"""Where scenarios have to be looked at one by one: in closed loops, whose rates are solved, and with gates that weigh paths together."""
 
 _POOLS: Mapping[str, tuple[str, ...]] = {
     "aggregated": ("mixed",),

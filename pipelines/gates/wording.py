@@ -105,7 +105,7 @@ def rules_said(gates: pl.DataFrame, exceptions: pl.DataFrame, rule_set: pl.DataF
         why = "the cohort does not declare its objective" if row["here"] else f"a gate of {row['cohorts']} only"
         said_of.append(f"not judged: {row['gate']}: {why}")
     for row in exceptions.filter(pl.col("standing") != "other_cohort").iter_rows(named=True):
-        until = "until" if row["standing"] == "holds" else "expired on"
+        until = "until" if row["standing"] == "holds" else "on"
         where = f" for {', '.join(row['topologies'].split())}" if row["topologies"] else ""
         label = "waived" if row["standing"] == "holds" else "expired"
         said_of.append(f"{label}: {row['gate']}{where} {until} {row['expires']}: {row['reason']} ({row['owner']})")

@@ -79,6 +79,18 @@ def make_project(folder: Path) -> Path:
     return folder
 
 
+@lru_cache(maxsize=1)
+def made_project(base: Path) -> Path:
+    """A project with three receipts, made once: of an accepted decision, of none, and of one with rules of every kind."""
+    folder = make_project(base / "gates")
+    make_receipt(folder, "bursty-documents", "plain", "accepted")
+    make_receipt(folder, "overloaded", "plain", "overloaded")
+    (folder / "cohorts" / "bursty-documents" / "rules").mkdir()
+    (folder / "cohorts" / "bursty-documents" / "rules" / "own.yaml").write_text(OWN, encoding="utf-8")
+    make_receipt(folder, "bursty-documents", "rules", "ruled")
+    return folder
+
+
 def make_receipt(project: Path, cohort: str, rules: str, name: str) -> Path:
     """A receipt of the cohort, planned without Dagster on 2026-11-30; the directory that holds it."""
     receipt, _ = build_receipt(plan_of(project / "cohorts" / cohort, project / rules))

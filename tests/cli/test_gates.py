@@ -15,12 +15,10 @@ from pipelines.cli.run import InterruptedRunError, VerificationFailedError
 from pipelines.frames.canonical import digest
 from pipelines.planning.reliance import TRACE
 from tests.cli.gates_calls import (
-    OWN,
     SAID,
     Json,
     gates,
-    make_project,
-    make_receipt,
+    made_project,
     read_receipt,
     report,
     write_receipt,
@@ -33,14 +31,7 @@ CASES = ("accepted", "overloaded", "ruled")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with three receipts: of an accepted decision, of none, and of one with rules of every kind."""
-    folder = make_project(tmp_path_factory.mktemp("gates"))
-    make_receipt(folder, "bursty-documents", "plain", "accepted")
-    make_receipt(folder, "overloaded", "plain", "overloaded")
-    (folder / "cohorts" / "bursty-documents" / "rules").mkdir()
-    (folder / "cohorts" / "bursty-documents" / "rules" / "own.yaml").write_text(OWN, encoding="utf-8")
-    make_receipt(folder, "bursty-documents", "rules", "ruled")
-    return folder
+    return made_project(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(autouse=True)
@@ -151,6 +142,9 @@ def test_waived_expired_warned_and_not_judged() -> None:
     ]
     assert found["objections"][1]["words"] == "the exception of goodput (was to be mended; ui) expired on 2026-01-31"
     assert found["as_of"] == "2026-11-30"
+    said = "overridden: below_ceilings_conservative: own.yaml of the cohort instead of capacity.yaml"
+    assert said in gates("receipts/ruled").stdout.splitlines()
+    assert said in gates("receipts/ruled", "--format", "github").stdout
 
 
 def test_the_summary_counts_what_the_rows_say() -> None:
@@ -197,7 +191,7 @@ def test_text_shows_failures_first_and_fits(made: Path) -> None:
     assert max(map(len, text.splitlines())) <= 140
     for one in (
         "FAILS   <measured> & \"100 %\": 100 %, not {it} [see](1) 'ß' ::error::",
-        "at rules/more.yaml:14, owner ops: Nobody bets",
+        "owner ops: Nobody bets on <figures> of nobody.",
     ):
         assert one in text
     scenario = text[text.index("chunked/") :]
@@ -384,9 +378,18 @@ def test_problems_of_a_cohort_are_reported_before_anything_is_planned(made: Path
 def test_a_planned_cohort_in_a_process_of_its_own(phaseledger: Command, made: Path) -> None:
     run = phaseledger("gates", "overloaded", "--rules", "plain", cwd=made)
     assert (run.code, run.err) == (1, "")
-    again = phaseledger("gates", "receipts/overloaded", "--rules", "plain", cwd=made, PYTHONHASHSEED="7")
-    assert again.out == run.out
+    assert gates("receipts/overloaded", "--rules", "plain").stdout == run.out
     assert (made / "receipts" / "overloaded" / "matrix.csv").is_file()
+
+
+def test_the_page_shows_what_the_command_prints(project: Path) -> None:
+    page = (project / "docs" / "gates.md").read_text(encoding="utf-8")
+    for output in ("text", "github"):
+        block = re.search(
+            rf"<!-- output: gates receipts/bursty-documents --format {output} -->\n```\n(.*?)```", page, re.DOTALL
+        )
+        assert block is not None
+        assert gates("receipts/accepted", "--format", output, "--rules", "plain").stdout == block[1]
 
 
 def test_help_has_examples_and_exit_codes() -> None:

@@ -1,7 +1,8 @@
 """Every malformed declaration in tests/bad gives exactly the text beside it, all of its problems at once.
 
 ``cohorts/NAME.yaml`` is read as a cohort, ``rules/NAME.yaml`` (or the directory ``rules/NAME``) as a directory of rules,
-``together/NAME`` as a cohort with its rules, ``layers/NAME/own`` as a cohort's own rules over those of ``base``; ``NAME.expected`` holds the problems, one a line. After a deliberate change
+``together/NAME`` as a cohort with its rules, ``layers/NAME/own`` as a cohort's own rules over those of ``base``;
+``NAME.expected`` holds the problems, one a line. After a deliberate change
 of a message, write the files anew with ``PHASELEDGER_REGENERATE=1 pytest tests/declarations/test_bad.py`` and read the diff.
 """
 
