@@ -15,7 +15,8 @@ from pipelines.frames.canonical import digest
 from pipelines.frames.inputs import InputTable
 from pipelines.gates.decision import decide
 from pipelines.gates.rules import ON_DECISION
-from pipelines.gates.wording import SYMBOLS, objection_said, worded
+from pipelines.gates.rules_said import objection_said
+from pipelines.gates.wording import SYMBOLS, worded
 from pipelines.planning.acceptance import objections
 from pipelines.receipts.headlines import chosen_or_nearest
 

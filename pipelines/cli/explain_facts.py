@@ -100,7 +100,7 @@ def _figure(receipt: Receipt, scenario: Json, verdict: Json) -> Json:
     return (
         {name: gate[name] for name in ("metric", "unit", "op", "blocking")}
         | {name: verdict[name] for name in ("gate", "bound", "figure", "limit", "margin", "verdict", "waived")}
-        | {"bucket": bucket, "by_bucket": gate["aggregate"]}
+        | {"bucket": bucket, "by_bucket": gate["aggregate"], "judged_by_bucket": judged}
     )
 
 

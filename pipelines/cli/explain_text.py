@@ -127,7 +127,7 @@ def _figures(compared: list[Json]) -> list[str]:
     for gate in gates:
         found = [figures[gate] for figures in own if gate in figures]
         alone = len({figure["limit"] for figure in found}) == 1
-        limit = _limit(found[0]) if alone else "of its own"
+        limit = _limit(found[0]) if alone else "of a bucket" if found[0]["judged_by_bucket"] else "by scenario"
         rows.append([_named_figure(found[0]), limit, *(_cell(figures.get(gate), alone=alone) for figures in own)])
     lines = columns(rows, left=range(len(rows[0])))
     if len(compared) == 1 or max(map(len, lines)) <= WIDTH:

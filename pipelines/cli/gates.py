@@ -8,10 +8,7 @@ from typing import Any
 import click
 
 from pipelines.cli.exits import (
-    BAD_INPUT,
-    INTERRUPTED,
     NOTHING_QUALIFIES,
-    VERIFICATION_FAILED,
     problems_reported,
     stop,
 )
@@ -59,13 +56,15 @@ def gates(target: str, output: str, every: bool, rules_option: str | None, as_of
     from pipelines.cli.gates_facts import GatesReport
     from pipelines.cli.gates_places import places
     from pipelines.cli.gates_reading import sealed_receipt
+    from pipelines.cli.planning import planned
     from pipelines.declarations.places import cohorts_directory, own_rules, rules_directory
 
     rules = Path(rules_option) if rules_option else rules_directory()
     with problems_reported(output):
         file, cohort = _receipt_or_cohort(target)
         if file is None:
-            file = _planned(cohort, rules, "" if as_of is None else as_of.date().isoformat())
+            assert cohort is not None
+            file = planned(cohort, rules, None, as_of, output, quiet=True).receipt
         else:
             _check_options(rules_option, as_of)
         receipt = sealed_receipt(file)
@@ -107,31 +106,6 @@ def _check_options(rules: str | None, as_of: datetime | None) -> None:
         problems.append(Problem("--as-of", 1, 1, "", found))
     if problems:
         raise DeclarationProblems(problems)
-
-
-def _planned(cohort: Path | None, rules: Path, day: str) -> Path:
-    """The receipt of a cohort, planned now without a word unless something is wrong."""
-    from pipelines.cli.plan import _check_writable, _checked
-    from pipelines.declarations.places import export_directory
-
-    assert cohort is not None
-    declared = _checked(cohort, rules)
-    target = export_directory(declared.name)
-    _check_writable(target)
-    from pipelines.cli.run import InterruptedRunError, VerificationFailedError, run_plan
-
-    try:
-        return run_plan(declared.name, cohort, rules, target, day, quiet=True).receipt
-    except VerificationFailedError as error:
-        click.echo(f"verification failed: {error}", err=True)
-        stop(VERIFICATION_FAILED)
-    except OSError as error:
-        at = error.filename or target
-        click.echo(f"{at}:1:1: cannot be written: {error.strerror}; the run was stopped", err=True)
-        stop(BAD_INPUT)
-    except (KeyboardInterrupt, InterruptedRunError):
-        click.echo("interrupted; the exports are those of before, or complete", err=True)
-        stop(INTERRUPTED)
 
 
 def _written(found: dict[str, Any], output: str) -> str:

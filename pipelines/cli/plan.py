@@ -1,13 +1,12 @@
 """``phaseledger plan``: check everything, run the job, say what was decided and where it is written."""
 
 import json
-import os
 from datetime import datetime
 from pathlib import Path
 
 import click
 
-from pipelines.cli.exits import BAD_INPUT, INTERRUPTED, NOTHING_QUALIFIES, VERIFICATION_FAILED, problems_reported, stop
+from pipelines.cli.exits import NOTHING_QUALIFIES, problems_reported, stop
 
 EPILOG = """\b
 Examples:
@@ -39,33 +38,13 @@ def plan(
     Exit code 0: a topology was chosen and the decision accepted. 1: none qualifies, or a gate on the decision stands against it.
     2: bad input. 3: the verifier disagrees with the receipt.
     """
-    from pipelines.declarations.places import cohort_path, export_directory, rules_directory
+    from pipelines.cli.planning import planned
+    from pipelines.declarations.places import cohort_path, rules_directory
 
     rules = Path(rules_option) if rules_option else rules_directory()
-    from pipelines.cli.checking import checked_cohort
-
     with problems_reported(output):
-        declared = checked_cohort(cohort_path(cohort), rules).cohort
-        target = Path(out) if out else export_directory(declared.name)
-        _check_writable(target)
-
-    day = "" if as_of is None else as_of.date().isoformat()
-    from pipelines.cli.run import InterruptedRunError, VerificationFailedError, run_plan
-
-    try:
-        with problems_reported(output):
-            result = run_plan(declared.name, cohort_path(cohort), rules, target, day, quiet=quiet)
-    except VerificationFailedError as error:
-        click.echo(f"verification failed: {error}", err=True)
-        stop(VERIFICATION_FAILED)
-    except OSError as error:
-        click.echo(
-            f"{error.filename or target}:1:1: cannot be written: {error.strerror}; the run was stopped", err=True
-        )
-        stop(BAD_INPUT)
-    except (KeyboardInterrupt, InterruptedRunError):
-        click.echo("interrupted; the exports are those of before, or complete", err=True)
-        stop(INTERRUPTED)
+        place = cohort_path(cohort)
+    result = planned(place, rules, Path(out) if out else None, as_of, output, quiet=quiet)
     if output == "json":
         click.echo(json.dumps(result.as_json(), indent=2, ensure_ascii=False))
     else:
@@ -74,18 +53,3 @@ def plan(
         print_report(result)
     if result.objections:
         stop(NOTHING_QUALIFIES)
-
-
-def _check_writable(target: Path) -> None:
-    """DeclarationProblems where the export directory cannot be made or written, before anything runs."""
-    from pipelines.declarations import DeclarationProblems, Problem
-
-    try:
-        existing = next(place for place in (target, *target.absolute().parents) if place.exists())
-        writable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
-        writable = writable and not any((target / name).is_dir() for name in ("receipt.json", "matrix.csv"))
-    except OSError:
-        writable = False
-    if not writable:
-        found = "cannot be written; expected a directory, or a place where one can be made"
-        raise DeclarationProblems([Problem(str(target), 1, 1, "--out", found, None)])

@@ -104,7 +104,7 @@ def _cohort_said(one: CheckedCohort, found: Checked) -> list[str]:
     """What holds for a cohort beside the rules directory, in the words of a plan."""
     from pipelines.frames.inputs import InputTable
     from pipelines.gates.rules import exceptions_frame, gates_frame, reads_a_date, resolved, rule_set_frame
-    from pipelines.gates.wording import rules_said
+    from pipelines.gates.rules_said import rules_said
     from pipelines.traces.freeze import inputs_frame
 
     name = one.cohort.name

@@ -128,7 +128,7 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
     from pipelines.definitions import frames_directory
     from pipelines.frames.inputs import InputTable
     from pipelines.gates.rules import resolved
-    from pipelines.gates.wording import objection_said, rules_said
+    from pipelines.gates.rules_said import objection_said, rules_said
     from pipelines.planning.acceptance import objections
     from pipelines.receipts.doubts import input_doubts
     from pipelines.receipts.headlines import headlines, outcome

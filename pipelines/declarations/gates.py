@@ -1,5 +1,6 @@
 """What must hold for each gate as it stands in its file."""
 
+import fnmatch
 import re
 import string
 from collections.abc import Iterator
@@ -309,4 +310,4 @@ def matches(pattern: str, path: str) -> bool:
     >>> matches("service.*", "service.decode.slots"), matches("service", "service.decode"), matches("*", "x")
     (True, False, True)
     """
-    return re.fullmatch(".*".join(re.escape(part) for part in pattern.split("*")), path) is not None
+    return fnmatch.fnmatchcase(path, pattern.replace("[", "[[]").replace("?", "[?]"))

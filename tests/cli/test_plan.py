@@ -112,7 +112,7 @@ def test_threads_and_hash_seed_do_not_change_a_byte(
 def test_progress_goes_to_standard_error_step_by_step(planned: dict[str, Planned]) -> None:
     steps = [line.split()[-1] for line in planned["moderate-chat"].run.err.splitlines()]
     assert steps[0] in ("cohort", "declared_rules")
-    assert steps[-1] == "verified_receipt"
+    assert steps[-2:] == ["verified_receipt", "accepted"]
     assert (
         steps.index("workload") < steps.index("evaluation/chunked") < steps.index("decision") < steps.index("exports")
     )

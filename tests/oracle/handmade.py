@@ -277,7 +277,7 @@ RULE: Receipt = {
 """What most gates have alike."""
 
 
-def gate_by_bucket(name: str, metric: str, aggregate: str, op: str, limit: float, **others: Any) -> Receipt:
+def gate_by_bucket(name: str, metric: str, aggregate: str, op: str, limit: float | None, **others: Any) -> Receipt:
     """A blocking gate on a metric by bucket, with a limit of its own."""
     unit = "ratio" if aggregate == "share" else "s"
     return {**RULE, "id": name, "metric": metric, "unit": unit, "topologies": list(PLAIN), "aggregate": aggregate,

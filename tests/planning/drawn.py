@@ -113,6 +113,35 @@ def rules_of(draw: random.Random, inputs: pl.DataFrame) -> list[dict[str, Any]]:
     return found
 
 
+def other_rules_of(draw: random.Random) -> list[dict[str, Any]]:
+    """Gates that weigh buckets or figures of both paths together, and gates that are waived for some topologies."""
+    found: list[dict[str, Any]] = [
+        {
+            "metric": "ttft_worst",
+            "limit": draw.choice([0.5, 2.0]),
+            "waived": draw.choice(["", "chunked", "aggregated routed"]),
+        },
+        {
+            "metric": "pressure",
+            "op": "lt",
+            "limit": 1.0,
+            "bound": "conservative",
+            "waived": draw.choice(["", "routed"]),
+        },
+    ]
+    metric = draw.choice(["ttft", "tpot", "e2e", "prefill_wait", "decode_wait"])
+    by_bucket: dict[str, Any] = {"metric": metric, "aggregate": draw.choice(["worst", "request_weighted", "share"])}
+    by_bucket |= {"buckets": draw.choice([None, "longest", "shortest longest"]), "limit": draw.choice([0.02, 0.3, 2.0])}
+    if by_bucket["aggregate"] == "share":
+        by_bucket |= {"within": by_bucket["limit"], "op": "gte", "limit": draw.choice([0.3, 0.9])}
+    relative = {
+        "metric": "stall",
+        "limit_metric": draw.choice(["tpot_worst", "ttft_worst"]),
+        "limit_times": draw.choice([1.0, 30.0]),
+    }
+    return [*found, *draw.sample([by_bucket, relative], draw.choice([1, 2]))]
+
+
 def asked_of(seed: int, *rules: dict[str, Any], **fixed: Any) -> Asked:
     """The cohort of ``seed`` under ``rules``, or else under those that it draws."""
     draw = random.Random(seed)

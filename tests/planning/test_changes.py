@@ -61,14 +61,35 @@ COHORTS: dict[str, dict[str, Any]] = {
         "ca2": 1.0,
     }
     | ONE_POOL,
+    "weighed": {
+        "seed": 2,
+        "gpus": 4,
+        "ttft": 2.0,
+        "ttft_1000": None,
+        "tpot_1000": None,
+        "ttft_4000": None,
+        "e2e_1000": None,
+    },
 }
+WEIGHED: tuple[dict[str, Any], ...] = (
+    {"metric": "ttft_worst", "objective": "ttft", "waived": "aggregated"},
+    {"metric": "ttft", "aggregate": "request_weighted", "limit": 0.6},
+    {"metric": "tpot", "aggregate": "worst", "buckets": "longest", "limit": 0.02, "bound": "conservative"},
+    {"metric": "stall", "limit_metric": "tpot_worst", "limit_times": 60.0},
+    {"metric": "ttft", "aggregate": "share", "within_objective": "ttft", "op": "gte", "limit": 0.5},
+)
+"""Gates by bucket, relative to a metric, and waived."""
 
 
 @lru_cache
 def planned(name: str) -> tuple[Asked, Decided, Changes]:
     """A cohort with everything that would change its decision."""
     given = COHORTS[name]
-    asked = asked_of(given["seed"], *RULES, **{key: value for key, value in given.items() if key != "seed"})
+    asked = asked_of(
+        given["seed"],
+        *(WEIGHED if name == "weighed" else RULES),
+        **{key: value for key, value in given.items() if key != "seed"},
+    )
     made = decided(asked)
     return asked, made, changes(made)
 

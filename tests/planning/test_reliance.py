@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from pipelines.frames.inputs import InputTable
+from pipelines.gates.rules import applicable
 from pipelines.planning.reliance import rests_on, unobserved_share
 from tests.gates.boards import gates
 from tests.plans import inputs_frame_of
@@ -75,7 +76,7 @@ FLOORS = ["objectives.ttft", "objectives.tpot"]
 
 def paths(topologies: list[str], *declared: dict[str, Any], inputs: pl.DataFrame | None = None) -> list[str]:
     table = InputTable.of(inputs_frame_of() if inputs is None else inputs)
-    rows = rests_on(table, gates(*declared), topologies, "supplied")
+    rows = rests_on(table, applicable(gates(*declared), table), topologies, "supplied")
     assert rows[-1] == {"path": "requests.trace", "provenance": "supplied"}
     return [row["path"] for row in rows[:-1]]
 
@@ -182,7 +183,7 @@ class TestPaths:
         assert paths(["aggregated"], share) == [*ONE_POOL, *FLOORS]
 
     def test_a_gate_without_a_limit_does_not_apply_and_reads_nothing(self) -> None:
-        missing = {"metric": "goodput", "objective": "attainment", "limit": None}
+        missing = {"metric": "e2e_worst", "objective": "e2e"}
         assert paths(["aggregated"], missing, NEVER) == [*ONE_POOL, *FLOORS]
 
 

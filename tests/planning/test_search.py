@@ -1,5 +1,6 @@
 """The search finds what looking at every scenario finds, and keeps what a reader needs to check the decision."""
 
+import random
 from typing import Any
 
 import polars as pl
@@ -10,7 +11,7 @@ from pipelines.planning.search import Asked, _found, kept_scenarios
 from pipelines.topologies.constants import gpus_per_worker
 from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.scenarios import scenario_frame
-from tests.planning.drawn import asked_of, said
+from tests.planning.drawn import asked_of, decided, other_rules_of, said
 
 HARD: tuple[tuple[dict[str, Any], ...], ...] = (
     ({"metric": "ttft_worst", "op": "gte", "limit": 0.3},),
@@ -54,6 +55,26 @@ def test_also_where_paths_cannot_be_searched_apart(seed: int, rules: tuple[dict[
     agree(asked_of(seed, *rules))
 
 
+WAIVED: tuple[dict[str, Any], ...] = (
+    {"metric": "ttft_worst", "limit": 0.2, "waived": "aggregated routed"},
+    {"metric": "stall", "limit": 0.1, "waived": "aggregated"},
+    {"metric": "pressure", "op": "lt", "limit": 1.0, "bound": "conservative", "waived": "aggregated chunked"},
+)
+
+
+@pytest.mark.parametrize("seed", [3, 8])
+def test_what_is_waived_does_not_decide(seed: int) -> None:
+    agree(asked_of(seed, *WAIVED))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_gates_that_weigh_paths_together_are_judged_on_each_scenario(seed: int) -> None:
+    asked = asked_of(seed, *other_rules_of(random.Random(seed)))
+    kept = set(kept_scenarios(asked, keep_all=0)["scenario"])
+    assert set(enumerated(asked)["scenario"]) <= kept, said(asked)
+    assert set(decided(asked).decision["scenario"]) <= kept, said(asked)
+
+
 def expected_to_be_kept(asked: Asked) -> set[str]:
     """What section 10 names, found by looking at everything and filtering by name."""
     everything = scenario_frame(asked.inputs, asked.thresholds)
@@ -87,13 +108,15 @@ def test_what_is_kept_of_very_many(seed: int) -> None:
     assert names == [name for name in everything["scenario"].to_list() if name in set(names)]
     assert kept["place"].to_list() == list(range(kept.height))
     assert set(kept["searched"]) == {everything.height}
-    assert kept.drop("place", "searched").equals(everything.filter(pl.col("scenario").is_in(names)).drop("place"))
+    assert kept.drop("place", "searched", "rules").equals(
+        everything.filter(pl.col("scenario").is_in(names)).drop("place")
+    )
 
 
 def test_all_are_kept_of_few() -> None:
     asked = asked_of(3)
     kept = kept_scenarios(asked)
-    assert kept.drop("searched").equals(scenario_frame(asked.inputs, asked.thresholds))
+    assert kept.drop("searched", "rules").equals(scenario_frame(asked.inputs, asked.thresholds))
     assert set(kept["searched"]) == {kept.height}
 
 

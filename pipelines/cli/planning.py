@@ -1,0 +1,61 @@
+"""Planning for a verb: everything checked, the job run, and whatever goes wrong said and turned into an exit code."""
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pipelines.cli.exits import BAD_INPUT, INTERRUPTED, VERIFICATION_FAILED, problems_reported, stop
+
+if TYPE_CHECKING:
+    from pipelines.cli.run import PlanResult
+
+
+def planned(
+    cohort: Path, rules: Path, out: Path | None, as_of: datetime | None, output: str, *, quiet: bool
+) -> "PlanResult":
+    """What a plan of ``cohort`` decided; ``out`` and ``as_of`` None are the usual export directory and today, ``output`` is a format.
+
+    Leaves the command with 2 (bad input), 3 (verification failed) or 130 (interrupted).
+    """
+    from pipelines.cli.checking import checked_cohort
+    from pipelines.declarations.places import export_directory
+
+    with problems_reported(output):
+        declared = checked_cohort(cohort, rules).cohort
+        target = out or export_directory(declared.name)
+        _check_writable(target)
+
+    from pipelines.cli.run import InterruptedRunError, VerificationFailedError, run_plan
+
+    day = "" if as_of is None else as_of.date().isoformat()
+    try:
+        with problems_reported(output):
+            return run_plan(declared.name, cohort, rules, target, day, quiet=quiet)
+    except VerificationFailedError as error:
+        click.echo(f"verification failed: {error}", err=True)
+        stop(VERIFICATION_FAILED)
+    except OSError as error:
+        at = error.filename or target
+        click.echo(f"{at}:1:1: cannot be written: {error.strerror}; the run was stopped", err=True)
+        stop(BAD_INPUT)
+    except (KeyboardInterrupt, InterruptedRunError):
+        click.echo("interrupted; the exports are those of before, or complete", err=True)
+        stop(INTERRUPTED)
+
+
+def _check_writable(target: Path) -> None:
+    """DeclarationProblems where the export directory cannot be made or written, before anything runs."""
+    from pipelines.declarations import DeclarationProblems, Problem
+
+    try:
+        existing = next(place for place in (target, *target.absolute().parents) if place.exists())
+        writable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+        writable = writable and not any((target / name).is_dir() for name in ("receipt.json", "matrix.csv"))
+    except OSError:
+        writable = False
+    if not writable:
+        found = "cannot be written; expected a directory, or a place where one can be made"
+        raise DeclarationProblems([Problem(str(target), 1, 1, "--out", found, None)])
