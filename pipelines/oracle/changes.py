@@ -120,7 +120,8 @@ def _check_most_sensitive(ledger: Ledger, of: Speaking, moves: Mapping[str, floa
         ledger.same(CHECK, where, found, None, "there is no margin to move")
         return
     first = next(path for path, move in moves.items() if move == furthest)
-    alike = found in moves and (moves[found] >= furthest - _ALIKE * (1 + furthest) if furthest < math.inf else False)
+    moved = 0.0 if found is None else moves.get(found, -1.0)  # nothing is named where nothing moves
+    alike = moved >= 0 and (moved >= furthest - _ALIKE * (1 + furthest) if furthest < math.inf else False)
     ledger.holds(CHECK, where, found == first or alike, found, first, SECTION)
 
 

@@ -15,7 +15,7 @@ from pipelines.frames.matrix import Acceptance
 from pipelines.gates.rules import ON_DECISION, applicable, resolved
 from pipelines.planning.reliance import TRACE, rests_on
 
-_DATE = re.compile(r"(?<![0-9])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9])")
+_DATE = re.compile(r"(?=([0-9]{4}-[0-9]{2}-[0-9]{2}))")
 
 
 @dataclass(frozen=True)
