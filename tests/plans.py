@@ -283,7 +283,9 @@ def plan_of(cohort_path: Path, rules_directory: Path, as_of: date = date(2026, 1
         preference=preference,
         verdicts=verdicts,
         decision=decision,
-        acceptance=judge_decision(gates, rule_set, table, decision, frozen.row(0, named=True)),
+        acceptance=judge_decision(
+            gates, rule_set, table, decision, frozen.row(0, named=True), found_changes.workers_less
+        ),
         searched=scenarios["searched"][0],
         speaking=found_changes.speaking,
         sensitivity=found_changes.sensitivity,

@@ -24,6 +24,7 @@ def write_random_rules(seed: int, shipped: Path, directory: Path, cohort: str) -
     draw = random.Random(f"rules {seed}")
     shutil.copytree(shipped, directory, ignore=shutil.ignore_patterns("tests"))
     gates = [_gate(draw, number, cohort) for number in range(draw.randint(2, 5))]
+    gates += [_spare(draw)] if draw.random() < 0.5 else []
     _write(directory / "drawn.yaml", "Capacity", {"gates": gates})
     on_decision = [_on_decision(draw, number) for number in range(draw.randint(0, 3))]
     if on_decision:
@@ -45,7 +46,7 @@ def _write(file: Path, kind: str, content: dict[str, Any]) -> None:
 
 def _where(draw: random.Random, gate: dict[str, Any], cohort: str, *, moves: bool) -> None:
     where: dict[str, Any] = {}
-    if moves:
+    if (isinstance(gate["limit"], dict) and "baseline" in gate["limit"]) or moves:
         where["topology"] = draw.choice([_SEPARATED, ["disaggregated"]])
     elif draw.random() < 0.3:
         where["topology"] = draw.choice([["aggregated", "chunked"], ["chunked"], ["disaggregated"]])
@@ -79,6 +80,8 @@ def _gate(draw: random.Random, number: int, cohort: str) -> dict[str, Any]:
     elif draw.random() < 0.3:
         other = draw.choice([name for name in ("ttft_worst", "tpot_worst", "stall") if name != metric])
         gate["limit"] = {"metric": other, "times": draw.choice([0.5, 1.0, 3.0, 40.0])}
+    elif metric not in _MOVED and draw.random() < 0.3:
+        gate["limit"] = {"baseline": draw.choice(["aggregated", "chunked"]), "times": draw.choice([0.8, 1.0, 1.5])}
     elif metric in _AGREED and draw.random() < 0.4:
         gate["limit"] = {"objective": _AGREED[metric]}
     blocking = draw.random() < 0.4
@@ -104,6 +107,16 @@ def _on_decision(draw: random.Random, number: int) -> dict[str, Any]:
         gate["where"] = {
             "input": draw.choice([["service.*"], ["network.effective_bandwidth", "*.overhead"], ["requests.trace"]])
         }
+    return gate | {"severity": "error", "blocking": draw.random() < 0.5}
+
+
+def _spare(draw: random.Random) -> dict[str, Any]:
+    gate = {
+        "id": "spare",
+        "metric": "critical_pools",
+        "op": draw.choice(["lte", "lt"]),
+        "limit": draw.choice([0, 1, 2]),
+    }
     return gate | {"severity": "error", "blocking": draw.random() < 0.5}
 
 

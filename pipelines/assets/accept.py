@@ -42,8 +42,8 @@ def _described(gate: Gate) -> str:
     limit = str(gate.limit)
     if gate.objective is not None:
         limit = f"objectives.{gate.objective}"
-    elif gate.limit_metric is not None:
-        limit = f"{gate.limit_times:g} x {gate.limit_metric}"
+    elif gate.limit_times is not None:
+        limit = f"{gate.limit_times:g} x {gate.limit_metric or f'the best of {gate.limit_baseline} on as many GPUs'}"
     role = "decides" if gate.blocking else "informs"
     judged = " ".join(word for word in (gate.aggregate, gate.metric) if word)
     about = ", ".join(word for word in (gate.bound, role, f"owner {gate.owner}") if word)

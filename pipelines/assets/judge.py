@@ -170,11 +170,12 @@ def acceptance(
     rule_set: pl.DataFrame,
     decision: pl.DataFrame,
     frozen_cohort: pl.DataFrame,
+    workers_less: pl.DataFrame,
     inputs: pl.DataFrame,
 ) -> dg.MaterializeResult[pl.DataFrame]:
-    """What the decision rests on, judged by every gate on the decision."""
+    """The decision, judged by every gate on it."""
     frozen = frozen_cohort.row(0, named=True)
-    return shown(judge_decision(gates, rule_set, InputTable.of(inputs), decision, frozen))
+    return shown(judge_decision(gates, rule_set, InputTable.of(inputs), decision, frozen, workers_less))
 
 
 def judge_assets(rules: Rules) -> list[dg.AssetsDefinition]:

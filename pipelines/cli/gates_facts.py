@@ -232,5 +232,6 @@ def _resolved(gate: Json) -> Mapping[str, Any]:
         "topologies": " ".join(gate["topologies"]),
         "objective": named(gate["limit_source"], "objectives."),
         "limit_metric": named(gate["limit_source"], "metrics."),
+        "limit_baseline": named(gate["limit_source"], "baselines."),
         "within_objective": named(gate["within_source"], "objectives."),
     }

@@ -102,6 +102,8 @@ def one_line(text: str) -> str:
 def limit_from(row: Json) -> str:
     """Where a limit comes from."""
     source = str(row["limit_source"])
+    if source.startswith("baselines."):
+        return f"{row['limit_times']:.4g} x best {source.removeprefix('baselines.')}"
     if source.startswith("metrics."):
         return f"{row['limit_times']:.4g} x {source.removeprefix('metrics.')}"
     return f"objective {source.removeprefix('objectives.')}" if source.startswith("objectives.") else source

@@ -31,7 +31,7 @@ class Checked:
     def untested(self) -> list[str]:
         """The gates of the rules directory that no test is of."""
         tested = {test.gate for test in self.tests}
-        return [gate.id for gate in self.rules.gates if gate.id not in tested]
+        return [gate.id for gate in self.rules.gates if gate.alone and gate.id not in tested]
 
 
 def today() -> date:

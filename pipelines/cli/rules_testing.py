@@ -51,7 +51,7 @@ def tried(directory: Path, files: Sequence[Path], substring: str | None) -> Trie
     if not chosen:
         found = f"no test has {show(substring)} in its gate or name; expected a part of one"
         raise DeclarationProblems([Problem("-k", 1, 1, "", found, f"the gates are {', '.join(sorted(tested))}")])
-    return Tried(run(chosen, rules), [gate.id for gate in rules.gates if gate.id not in tested])
+    return Tried(run(chosen, rules), [gate.id for gate in rules.gates if gate.alone and gate.id not in tested])
 
 
 def text_lines(found: Tried) -> list[str]:

@@ -14,7 +14,7 @@ from pipelines.declarations.problems import Problem, Where, did_you_mean, show
 from pipelines.declarations.quantities import OBJECTIVE_UNITS, QUANTITIES
 from pipelines.declarations.typed import DECISION_KINDS, TOPOLOGIES, Gate
 from pipelines.declarations.units import Domain, DomainError, QuantityError, exact, within
-from pipelines.frames.metrics import BY_BUCKET, METRICS, OF_DECISIONS, OF_SCENARIOS, Metric
+from pipelines.frames.metrics import BY_BUCKET, CRITICAL_POOLS, METRICS, OF_DECISIONS, OF_SCENARIOS, Metric
 
 _DOMAINS: dict[str, Domain] = {"s": "positive", "ratio": "fraction", "count": "not_negative", "days": "not_negative"}
 _NOUNS = {"s": "a time", "ratio": "a ratio", "count": "a count", "days": "a number of days"}
@@ -53,6 +53,8 @@ class PlacedGate:
     @property
     def on_decision(self) -> bool:
         """Whether it is a gate over a figure of the decision, not of a scenario."""
+        if self.metric is not None:
+            return self.metric.scope == "decision"
         return self.document.get("kind") in DECISION_KINDS
 
     @property
@@ -123,6 +125,7 @@ class PlacedGate:
             limit=None if limit is None else float(limit),
             objective=optional_text(self.document.mapping((*self.where, "limit")), "objective"),
             limit_metric=optional_text(self.document.mapping((*self.where, "limit")), "metric"),
+            limit_baseline=optional_text(self.document.mapping((*self.where, "limit")), "baseline"),
             limit_times=float(times) if isinstance(times, int | float) else None,
             severity=str(self.get("severity")),
             blocking=self.get("blocking") is True,
@@ -142,13 +145,13 @@ def placed_gates(document: Document) -> Iterator[PlacedGate]:
 def gate_problems(gate: PlacedGate) -> Iterator[Problem]:
     """What is wrong with the meaning of one gate."""
     name, metric = gate.get("metric"), gate.metric
-    known = OF_DECISIONS if gate.on_decision else (*OF_SCENARIOS, *BY_BUCKET)
+    known = _metrics_of(str(gate.document.get("kind")))
     if isinstance(name, str) and metric is None:
         yield gate.problem(
             "metric", f"unknown metric {show(name)}; expected {', '.join(known)}", did_you_mean(name, list(METRICS))
         )
     if metric is not None and metric.name not in known:
-        yield gate.problem("metric", *_elsewhere(gate, metric, known))
+        yield gate.problem("metric", *_elsewhere(metric, known))
     elif metric is not None:
         yield from _aggregate(gate, metric)
         yield from _limit(gate, metric)
@@ -160,16 +163,24 @@ def gate_problems(gate: PlacedGate) -> Iterator[Problem]:
     yield from _inputs(gate)
 
 
-def _elsewhere(gate: PlacedGate, metric: Metric, known: tuple[str, ...]) -> tuple[str, str]:
+def _metrics_of(kind: str) -> tuple[str, ...]:
+    """The metrics that gates of a kind are over."""
+    if kind in DECISION_KINDS:
+        return tuple(name for name in OF_DECISIONS if name != CRITICAL_POOLS)
+    of_scenarios = (*OF_SCENARIOS, *BY_BUCKET)
+    return (*of_scenarios, CRITICAL_POOLS) if kind == "Capacity" else of_scenarios
+
+
+def _elsewhere(metric: Metric, known: tuple[str, ...]) -> tuple[str, str]:
     """A metric of decisions among gates on scenarios, or the other way round."""
-    if gate.on_decision:
-        return (
-            f"{metric.name} is a figure of scenarios; expected {', '.join(known)}",
-            "put the gate into kind: Capacity, or another over scenarios",
-        )
+    expected = f"expected {', '.join(known)}"
+    if metric.name == CRITICAL_POOLS:
+        return f"{metric.name} is a figure of capacity; {expected}", "put the gate into kind: Capacity"
+    if metric.scope == "decision":
+        return f"{metric.name} is a figure of the decision; {expected}", "put the gate into kind: Provenance"
     return (
-        f"{metric.name} is a figure of the decision; expected {', '.join(known)}",
-        "put the gate into kind: Provenance",
+        f"{metric.name} is a figure of scenarios; {expected}",
+        "put the gate into kind: Capacity, or another over scenarios",
     )
 
 
@@ -229,6 +240,9 @@ def _limit(gate: PlacedGate, metric: Metric) -> Iterator[Problem]:
     unit = gate.unit or metric.unit
     name = f"a share of {metric.name}" if unit != metric.unit else f"metric {metric.name}"
     other = gate.get("limit.metric")
+    if isinstance(gate.get("limit.baseline"), str):
+        yield from _baseline(gate, metric)
+        return
     if not isinstance(other, str):
         yield from _figure(gate, "limit", name, unit)
         return
@@ -250,6 +264,19 @@ def _limit(gate: PlacedGate, metric: Metric) -> Iterator[Problem]:
         yield gate.problem("limit.metric", f"{other} {why}; {expected}")
     else:
         yield from _reach(gate, found, "limit.metric")
+
+
+def _baseline(gate: PlacedGate, metric: Metric) -> Iterator[Problem]:
+    """A baseline is another topology, and has the figure."""
+    baseline = str(gate.get("limit.baseline"))
+    if metric.moves:
+        message = f"{metric.name} does not exist for {baseline}; expected a figure, an objective or another metric"
+        yield gate.problem("limit.baseline", message)
+    elif baseline in gate.topologies:
+        at = "where.topology" if gate.has("where.topology") else "limit.baseline"
+        others = ", ".join(name for name in TOPOLOGIES if name != baseline)
+        message = f"{baseline} would be held against itself; expected where: {{topology: [{others}]}}, or some of them"
+        yield gate.problem(at, message)
 
 
 def _reach(gate: PlacedGate, metric: Metric, key: str = "metric") -> Iterator[Problem]:
@@ -297,6 +324,9 @@ _INPUT_PATHS = tuple(sorted({quantity.path for quantity in QUANTITIES} | {"reque
 
 def _inputs(gate: PlacedGate) -> Iterator[Problem]:
     """Patterns that no input of any cohort matches."""
+    if gate.get("metric") == CRITICAL_POOLS and gate.has("where.input"):
+        yield gate.problem("where.input", f"{CRITICAL_POOLS} is not of inputs; expected nothing here")
+        return
     for place, pattern in enumerate(gate.words("input") or ()):
         if not any(matches(pattern, path) for path in _INPUT_PATHS):
             message = f"no input is called {show(pattern)}; expected a path of the inputs table, * for any part of one"

@@ -53,6 +53,7 @@ def read_declarations(cohort_path: str | os.PathLike[str], rules_directory: str 
     if cohort and rules and document:
         problems += _unjudged(cohort, document, rules, str(rules_directory))
         problems += weighed_problems(cohort, document, rules)
+        problems += _without_baseline(cohort, document, rules)
     return Declared(cohort, rules, trace, tuple(problems))
 
 
@@ -73,6 +74,18 @@ def _sound_trace(document: Document | None, problems: list[Problem]) -> TraceSou
         return None
     numbers, _ = read_request_numbers(document)
     return trace_source(document, numbers, Path(document.file).parent)
+
+
+def _without_baseline(cohort: Cohort, document: Document, rules: Rules) -> Iterator[Problem]:
+    """A gate whose baseline the cohort does not compare."""
+    for gate in rules.gates:
+        judged = [name for name in cohort.topologies if name in gate.topologies]
+        missing = gate.limit_baseline is not None and gate.limit_baseline not in cohort.topologies
+        if missing and judged and gate.concerns(cohort.name):
+            message = f"gate {gate.id} of {gate.file} holds {', '.join(judged)} against {gate.limit_baseline}"
+            yield document.problem(
+                "topologies", f"{message}, which is not compared; expected topologies.{gate.limit_baseline}", on="key"
+            )
 
 
 def _unjudged(cohort: Cohort, document: Document, rules: Rules, directory: str) -> Iterator[Problem]:

@@ -40,6 +40,12 @@ def meaning_problems(test: PlacedTest, gates: Gates | None) -> Iterator[Problem]
         message = f"no gate is called {plain(name)}; expected {', '.join(gates)}"
         yield test.problem("gate", message, did_you_mean(name, list(gates)))
         return
+    if not gate.alone:
+        message = (
+            f"{gate.id} is judged on other scenarios of a plan too, which a test does not have; expected another gate"
+        )
+        yield test.problem("gate", message)
+        return
     yield from _expectation_of(test, gate)
     if gate.scope == "decision":
         yield from _on_decision(test, gate)

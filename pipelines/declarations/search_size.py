@@ -12,6 +12,8 @@ from pipelines.declarations.typed import Cohort, Rules
 
 MAX_PATHS = 500_000
 """Every pool size, chunk budget and pair of pools of a path is evaluated once, under either bound."""
+MAX_BESIDE_BASELINES = 1000
+"""So many scenarios are all kept, and their baselines with them (pipelines/planning/search.py)."""
 MAX_CLOSED_SCENARIOS = 20_000
 """Where scenarios have to be looked at one by one: in closed loops, whose rates are solved, and with gates that weigh paths together."""
 
@@ -64,12 +66,10 @@ def search_problems(document: Document, readings: Readings) -> Iterator[Problem]
 
 def weighed_problems(cohort: Cohort, document: Document, rules: Rules) -> Iterator[Problem]:
     """More scenarios than can be looked at one by one, where a blocking gate weighs buckets or figures of both paths together."""
+    here = [gate for gate in rules.gates if gate.concerns(cohort.name)]
+    against = [gate for gate in here if gate.limit_baseline is not None]
     weighing = [
-        gate
-        for gate in rules.gates
-        if gate.blocking
-        and gate.concerns(cohort.name)
-        and (gate.aggregate is not None or gate.limit_metric is not None)
+        gate for gate in here if gate.blocking and (gate.aggregate is not None or gate.limit_metric is not None)
     ]
     values = {row.path: row.value for row in cohort.inputs}
     mixed = int(values["inventory.gpus_per_worker"])
@@ -77,7 +77,11 @@ def weighed_problems(cohort: Cohort, document: Document, rules: Rules) -> Iterat
         pool: int(values.get(f"separated.{pool}.gpus_per_worker", mixed)) for pool in ("prefill", "decode")
     }
     inventory = _Inventory(int(values["inventory.gpus"]), each)
-    if weighing and _scenarios(document, inventory) > MAX_CLOSED_SCENARIOS:
+    if against and _scenarios(document, inventory) > MAX_BESIDE_BASELINES:
+        why = f"gate {against[0].id} of {against[0].file} holds them against baselines"
+        message = f"{inventory.gpus} GPUs make more than {MAX_BESIDE_BASELINES} scenarios, and {why}"
+        yield document.problem("inventory.gpus", f"{message}; expected at most that", _HINT)
+    elif weighing and _scenarios(document, inventory) > MAX_CLOSED_SCENARIOS:
         gate = weighing[0]
         why = f"gate {gate.id} of {gate.file} has to be judged on each"
         message = (

@@ -7,6 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Literal
 
+from pipelines.frames.metrics import CRITICAL_POOLS
+
 Topology = Literal["aggregated", "chunked", "disaggregated", "routed"]
 Provenance = Literal["observed", "supplied"]
 Bound = Literal["nominal", "conservative"]
@@ -181,8 +183,9 @@ class Cohort:
 class Gate:
     """One rule over one figure. ``limit`` and ``within`` are in the metric's SI unit, None where they are objectives.
 
-    ``limit`` is None as well where it is ``limit_times`` the metric ``limit_metric``. ``scope`` is what the figure is of;
-    of the decision, there is no ``bound`` and there are no ``topologies``. None is everything for ``buckets``, ``inputs``, ``cohorts``.
+    ``limit`` is None as well where it is ``limit_times`` the metric ``limit_metric``, or the best figure of ``limit_baseline``.
+    ``scope`` is what the figure is of; of the decision, there is no ``bound`` and there are no ``topologies``. None is everything for
+    ``buckets``, ``inputs`` and ``cohorts``.
     """
 
     id: str
@@ -203,12 +206,18 @@ class Gate:
     limit: float | None
     objective: str | None
     limit_metric: str | None
+    limit_baseline: str | None
     limit_times: float | None
     severity: str
     blocking: bool
     message: str | None
     owner: str
     rationale: str | None
+
+    @property
+    def alone(self) -> bool:
+        """Whether its verdict follows from the figures of one scenario, or from what a decision rests on."""
+        return self.limit_baseline is None and self.metric != CRITICAL_POOLS
 
     def needs(self) -> tuple[str, ...]:
         """The objectives without which it does not apply."""

@@ -113,6 +113,9 @@ class Gates(pa.DataFrameModel):
         nullable=True, metadata={"unit": "", "meaning": "objective of the cohort that is the limit"}
     )
     limit_metric: str = pa.Field(nullable=True, metadata={"unit": "", "meaning": "metric whose multiple is the limit"})
+    limit_baseline: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "topology of whose best figure a multiple is the limit"}
+    )
     limit_times: float = pa.Field(nullable=True, metadata={"unit": "", "meaning": "what that is multiplied by"})
     severity: str = pa.Field(isin=["error", "warn"], metadata={"unit": "", "meaning": "severity of a failure"})
     blocking: bool = pa.Field(metadata={"unit": "", "meaning": "whether the decision depends on it"})

@@ -80,9 +80,18 @@ _ALL = (
     Metric(
         "evidence_age", "days", "", False, "age of the oldest observed input that the decision rests on", "decision"
     ),
+    Metric(
+        "critical_pools",
+        "count",
+        "",
+        False,
+        "pools of the chosen scenario that it does not pass without one worker of",
+        "decision",
+    ),
 )
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 OF_SCENARIOS = tuple(name for name, metric in METRICS.items() if metric.scope == "scenario")
 BY_BUCKET = tuple(name for name, metric in METRICS.items() if metric.scope == "bucket")
+CRITICAL_POOLS = "critical_pools"
 OF_DECISIONS = tuple(name for name, metric in METRICS.items() if metric.scope == "decision")

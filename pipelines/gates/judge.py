@@ -48,7 +48,7 @@ def judge(matrix: pl.DataFrame, gates: pl.DataFrame, inputs: InputTable, buckets
     Raises UnknownBucketError where a gate names a bucket that there is not.
     """
     judged = [
-        _judge_one(matrix, gate, buckets).with_columns(gate_place=pl.lit(position))
+        _judge_one(matrix, gate, inputs, buckets).with_columns(gate_place=pl.lit(position))
         for position, gate in enumerate(applicable(gates, inputs).iter_rows(named=True))
         if gate["applies"]
     ]
@@ -57,7 +57,7 @@ def judge(matrix: pl.DataFrame, gates: pl.DataFrame, inputs: InputTable, buckets
     return Verdicts.validate(round_results(verdicts).with_columns(verdicts["limit"]))
 
 
-def _judge_one(matrix: pl.DataFrame, gate: dict[str, Any], buckets: BucketRequests) -> pl.DataFrame:
+def _judge_one(matrix: pl.DataFrame, gate: dict[str, Any], inputs: InputTable, buckets: BucketRequests) -> pl.DataFrame:
     figure, limit, op = pl.col("figure"), pl.col("limit"), str(gate["op"])
     concerned = (pl.col("bound") == gate["bound"]) & pl.col("topology").is_in(gate["topologies"].split())
     waived = pl.col("topology").is_in(gate["waived"].split())
@@ -65,7 +65,7 @@ def _judge_one(matrix: pl.DataFrame, gate: dict[str, Any], buckets: BucketReques
     own = matrix.filter(concerned)
     return own.with_columns(
         *[pl.lit(gate[name], pl.String).alias(name) for name in _COPIED],
-        limit=_limits(own, gate),
+        limit=_limits(matrix, own, gate, inputs, buckets),
         figure=_figures(own, gate, buckets),
         waived=pl.lit(gate["blocking"]) & waived,
         blocking=pl.lit(gate["blocking"]) & ~waived,
@@ -79,14 +79,31 @@ def _judge_one(matrix: pl.DataFrame, gate: dict[str, Any], buckets: BucketReques
     )
 
 
-def _limits(own: pl.DataFrame, gate: dict[str, Any]) -> pl.Series:
-    """The limit of every row: declared, a bucket's own objective, or a multiple of another of its figures."""
+def _limits(
+    matrix: pl.DataFrame, own: pl.DataFrame, gate: dict[str, Any], inputs: InputTable, buckets: BucketRequests
+) -> pl.Series:
+    """The limit of every row: declared, a bucket's own objective, or a multiple of another of its figures or of a baseline's."""
+    if gate["limit_baseline"] is not None:
+        return _of_baseline(matrix, own, gate, inputs, buckets)
     if gate["limit_metric"] is not None:
         return _rounded(gate["limit_times"] * _of_scenario(own, gate["limit_metric"]))
     latency = judged_by_bucket(gate)
     if latency is None:
         return pl.Series([gate["limit"]] * own.height, dtype=pl.Float64)
     return own[f"{latency}_objective_s"].fill_null(gate["limit"])
+
+
+def _of_baseline(
+    matrix: pl.DataFrame, own: pl.DataFrame, gate: dict[str, Any], inputs: InputTable, buckets: BucketRequests
+) -> pl.Series:
+    """A multiple of the best figure of the baseline's scenarios on as many GPUs as each row has."""
+    others = matrix.filter(bound=gate["bound"], topology=gate["limit_baseline"])
+    figures = others.select("gpus", figure=_figures(others, gate, buckets))
+    best = pl.col("figure").min() if gate["op"] in UPPER_LIMITS else pl.col("figure").max()
+    each = int(inputs.number("inventory.gpus_per_worker"))
+    fitting = own.select(gpus=pl.col("gpus") // each * each)
+    found = fitting.join(figures.group_by("gpus").agg(best), on="gpus", how="left", maintain_order="left")
+    return _rounded(gate["limit_times"] * found["figure"].fill_null(np.nan).to_numpy())
 
 
 def _figures(own: pl.DataFrame, gate: dict[str, Any], buckets: BucketRequests) -> pl.Series:

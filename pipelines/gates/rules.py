@@ -53,6 +53,7 @@ def _gate(gate: Gate, cohort: str, holding: list[Waiver]) -> dict[str, Any]:
         "limit",
         "objective",
         "limit_metric",
+        "limit_baseline",
         "limit_times",
         "severity",
         "blocking",

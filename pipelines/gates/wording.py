@@ -58,7 +58,8 @@ def said_of_decision(verdict: dict[str, Any]) -> str:
     every = verdict["inputs"].split()
     paths = ", ".join(every[:_MOST_PATHS]) + (f" and {len(every) - _MOST_PATHS} more" if every[_MOST_PATHS:] else "")
     if verdict["verdict"] == "refused":
-        return f"{verdict['gate']} refused: no date in the source of {paths}{waived}"
+        why = f"no date in the source of {paths}" if paths else "nothing was chosen"
+        return f"{verdict['gate']} refused: {why}{waived}"
     relation = "" if verdict["verdict"] == "pass" else "not "
     limit = f"{SYMBOLS[verdict['op']]} {shown(verdict['limit'], verdict['unit'])}"
     why = f": {paths}" if paths and verdict["verdict"] == "fail" else ""

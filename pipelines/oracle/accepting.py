@@ -1,4 +1,4 @@
-"""Whether the decision is accepted: gates on what it rests on, and exceptions that have expired."""
+"""Whether the decision is accepted: gates on what it rests on and on what it needs, and exceptions that have expired."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 from .excepting import EVIDENCE_AGE, ON_DECISION, day_of, standing_of
 from .findings import SIGNIFICANT_DIGITS, Ledger, round_significant
 from .judging import Grounds, Judged, check_verdict, judge_figure
+from .names import CRITICAL_POOLS
 from .parameters import Inputs
 from .resting import TRACE
 
@@ -78,19 +79,38 @@ def matches(pattern: str, path: str) -> bool:
     return True
 
 
+def critical_pools(receipt: Mapping[str, Any], chosen: str | None) -> int | None:
+    """Return how many pools of the chosen topology's scenario it needs every worker of; None where none is chosen."""
+    rows = [row for row in receipt["changes"]["speaking"] if row["topology"] == chosen]
+    return sum(not pool["passes"] for pool in rows[0]["one_worker_less"]) if rows else None
+
+
 def judge_decision(
-    gates: Sequence[Mapping[str, Any]], evidence: Sequence[Evidence], as_of: str | None, grounds: Grounds
+    gates: Sequence[Mapping[str, Any]],
+    evidence: Sequence[Evidence],
+    as_of: str | None,
+    grounds: Grounds,
+    critical: int | None,
 ) -> list[OnDecision]:
     """Judge a decision by the gates on it that apply."""
-    on_decision = [gate for gate in gates if gate["applies"] and gate["scope"] == "decision"]
-    return [_judge(gate, evidence, as_of, waived=grounds.waives(gate, ON_DECISION)) for gate in on_decision]
+    found = []
+    for gate in gates:
+        if gate["applies"] and gate["scope"] == "decision":
+            figure, paths = _figure_of(gate, evidence, as_of, critical)
+            judged = replace(judge_figure(gate, figure, gate["limit"]), waived=grounds.waives(gate, ON_DECISION))
+            found.append(OnDecision(judged, paths))
+    return found
 
 
-def _judge(gate: Mapping[str, Any], evidence: Sequence[Evidence], as_of: str | None, *, waived: bool) -> OnDecision:
-    patterns = gate["inputs"]
+def _figure_of(
+    gate: Mapping[str, Any], evidence: Sequence[Evidence], as_of: str | None, critical: int | None
+) -> tuple[float | None, tuple[list[str], ...]]:
+    """Return the figure that a gate on the decision judges, and the paths that it may be said to come from."""
+    metric, patterns = gate["metric"], gate["inputs"]
+    if metric == CRITICAL_POOLS:
+        return critical, ([],)
     counted = [one for one in evidence if patterns is None or any(matches(pattern, one.path) for pattern in patterns)]
-    figure, paths = _aged(counted, as_of) if gate["metric"] == EVIDENCE_AGE else _unobserved(gate["metric"], counted)
-    return OnDecision(replace(judge_figure(gate, figure, gate["limit"]), waived=waived), paths)
+    return _aged(counted, as_of) if metric == EVIDENCE_AGE else _unobserved(metric, counted)
 
 
 def _unobserved(metric: str, counted: Sequence[Evidence]) -> tuple[float, tuple[list[str], ...]]:

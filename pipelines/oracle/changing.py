@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from .baselines import limit_baseline
 from .enumerating import resized
 from .judging import Judged, exact_margin, gates_on, grounds_of, judge, judge_figure
 from .loop import solved_rps
@@ -99,12 +100,10 @@ class Bench:
 
     def standing(self, knobs: Knobs, path: str | None = None, factor: float = 1.0) -> Standing:
         """Evaluate and judge a scenario, with one input multiplied."""
-        inputs = self.plan.inputs if path is None else self.plan.inputs.scaled(path, factor)
+        anew = _Anew(self, path, factor)
         gates, examined = self.blocking(knobs.topology), bool(gates_on(knobs.topology, self._gates))
-        bounds = [bound for bound in BOUNDS if bound == "nominal" or any(gate["bound"] == bound for gate in gates)]
-        at = {bound: self._evaluated(inputs, knobs, bound, path) for bound in bounds}
-        judged = [self._judged(gate, at[gate["bound"]], inputs) for gate in gates]
-        nominal = at["nominal"]
+        nominal = anew.at(knobs, "nominal")
+        judged = [self._judged(gate, knobs, anew) for gate in gates]
         evaluated = nominal is not None and not nominal.refused
         verdicts = tuple(entry for entry, _ in judged)
         margins = [margin for _, margin in judged if margin is not None]
@@ -115,30 +114,25 @@ class Bench:
             verdicts,
         )
 
-    def _evaluated(self, inputs: Inputs, knobs: Knobs, bound: str, path: str | None) -> Evaluated | None:
-        """Evaluate at one bound; None where nothing of the memory is left."""
-        if path is None:
-            evaluator = self.plan.evaluators[bound]
-        else:
-            evaluator = Evaluator(inputs.setting(bound), self.plan.cohort.traffic(inputs, bound))
-        mixed, separated = evaluator.setting.mixed, evaluator.setting.separated
-        if min(mixed.kv_memory_bytes, separated.kv_memory_bytes, separated.kv_memory_prefill_bytes) <= 0:
-            return None
-        rate = evaluator.traffic.rate_rps
-        if evaluator.traffic.concurrency is not None:
-            known = self._rates.get((knobs.name, bound))
-            rate = known if known is not None and path is None else solved_rps(evaluator, knobs, known)
-        parts = operating_parts(knobs.topology, self._weights)
-        return Evaluated(evaluator.evaluate(knobs, rate), evaluator, rate, self.plan.inventory.gpus_of(knobs), parts)
+    def exported_rate(self, knobs: Knobs, bound: str) -> float | None:
+        """Return the rate that a scenario of the receipt was evaluated at."""
+        return self._rates.get((knobs.name, bound))
 
-    def _judged(self, gate: Mapping[str, Any], at: Evaluated | None, inputs: Inputs) -> tuple[Judged, float | None]:
+    def parts_of(self, knobs: Knobs) -> float:
+        """Return the weighted number of operating parts of a scenario."""
+        return operating_parts(knobs.topology, self._weights)
+
+    def _judged(self, gate: Mapping[str, Any], knobs: Knobs, anew: _Anew) -> tuple[Judged, float | None]:
         """Judge by rounded figures, limits and aggregates; return the margin of unrounded ones."""
-        gate = _restated(gate, inputs)
+        at, gate = anew.at(knobs, gate["bound"]), _restated(gate, anew.inputs)
         if at is None:
             return judge_figure(gate, None, gate["limit"]), None
         grounds = replace(self._grounds, objectives=at.evaluator.setting.objectives)
-        exact = judge(at.exact, gate, replace(grounds, exact=True))
-        return judge(at.shown, gate, grounds), exact_margin(exact.figure, gate["op"], exact.limit)
+        others = self.plan.inventory.baseline(limit_baseline(gate) or "", at.gpus)
+        baseline = [one for other in others if (one := anew.at(other, gate["bound"])) is not None]
+        exact = judge(at.exact, gate, replace(grounds, exact=True), [one.exact for one in baseline])
+        shown = judge(at.shown, gate, grounds, [one.shown for one in baseline])
+        return shown, exact_margin(exact.figure, gate["op"], exact.limit)
 
     def one_less(self, knobs: Knobs) -> Sequence[tuple[str, int, Standing]]:
         """Return pool, its workers, and the standing of the scenario with one less in it, for each of its pools in turn."""
@@ -147,6 +141,44 @@ class Bench:
             (pool, size, self.standing(resized(knobs, pool, size - 1)) if size > 1 else nothing)
             for pool, size in knobs.pools.items()
         ]
+
+
+class _Anew:
+    """Evaluates scenarios of a plan with one input multiplied, or none: each once at each bound."""
+
+    def __init__(self, bench: Bench, path: str | None, factor: float) -> None:
+        """Multiply the input."""
+        self._bench, self._plan, self._as_it_is = bench, bench.plan, path is None
+        self.inputs = self._plan.inputs if path is None else self._plan.inputs.scaled(path, factor)
+        self._evaluators: dict[str, Evaluator] = {}
+        self._found: dict[tuple[str, str], Evaluated | None] = {}
+
+    def at(self, knobs: Knobs, bound: str) -> Evaluated | None:
+        """Evaluate at one bound; None where nothing of the memory is left."""
+        key = (knobs.name, bound)
+        if key not in self._found:
+            self._found[key] = self._evaluated(knobs, bound)
+        return self._found[key]
+
+    def _evaluated(self, knobs: Knobs, bound: str) -> Evaluated | None:
+        evaluator = self._evaluator(bound)
+        mixed, separated = evaluator.setting.mixed, evaluator.setting.separated
+        if min(mixed.kv_memory_bytes, separated.kv_memory_bytes, separated.kv_memory_prefill_bytes) <= 0:
+            return None
+        rate = evaluator.traffic.rate_rps
+        if evaluator.traffic.concurrency is not None:
+            known = self._bench.exported_rate(knobs, bound)
+            rate = known if known is not None and self._as_it_is else solved_rps(evaluator, knobs, known)
+        gpus, parts = self._plan.inventory.gpus_of(knobs), self._bench.parts_of(knobs)
+        return Evaluated(evaluator.evaluate(knobs, rate), evaluator, rate, gpus, parts)
+
+    def _evaluator(self, bound: str) -> Evaluator:
+        if self._as_it_is:
+            return self._plan.evaluators[bound]
+        if bound not in self._evaluators:
+            traffic = self._plan.cohort.traffic(self.inputs, bound)
+            self._evaluators[bound] = Evaluator(self.inputs.setting(bound), traffic)
+        return self._evaluators[bound]
 
 
 def _restated(gate: Mapping[str, Any], inputs: Inputs) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .accepting import check_accepted, evidence_of, judge_decision
+from .accepting import check_accepted, critical_pools, evidence_of, judge_decision
 from .findings import Ledger
 from .judging import Grounds, Judged, passes
 from .names import TOPOLOGIES
@@ -117,7 +117,8 @@ def check_decision(
     rests = rests_on(receipt, inputs, [(c.topology, c.judged) for c in choice.resting])
     _check_rests_on(ledger, found, rests)
     evidence = evidence_of(receipt, inputs, rests)
-    verdicts = judge_decision(receipt["rules"]["gates"], evidence, receipt["as_of"], grounds)
+    critical = critical_pools(receipt, chosen.topology if chosen else None)
+    verdicts = judge_decision(receipt["rules"]["gates"], evidence, receipt["as_of"], grounds, critical)
     check_accepted(ledger, receipt, verdicts, outcome)
 
 

@@ -7,10 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .accepting import matches
+from .baselines import BASELINES, limit_baseline
+from .enumerating import KEPT_AT_MOST
 from .excepting import names_cohort
 from .findings import Ledger
-from .judging import limit_metric
-from .names import BUCKET_METRICS, DECISION_UNITS, LONGEST, METRIC_UNITS, SHORTEST
+from .judging import is_multiple, limit_metric
+from .names import (
+    BUCKET_METRICS,
+    CAPACITY_UNITS,
+    CRITICAL_POOLS,
+    DECISION_UNITS,
+    LONGEST,
+    METRIC_UNITS,
+    PROVENANCE_UNITS,
+    SHORTEST,
+)
 from .parameters import SEPARATED, Inputs
 from .resting import TRACE
 from .table import ROWS, row_of
@@ -45,6 +56,8 @@ def check_gates(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> N
             _check_of_scenario(ledger, where, gate, labels)
         _check_topologies(ledger, where, gate)
         _check_limit(ledger, where, gate, inputs)
+        if limit_baseline(gate) is not None:
+            _check_baseline(ledger, where, gate, inputs, receipt["search"]["scenarios"])
         _check_within(ledger, where, gate, inputs)
         applies = names_cohort(gate, cohort) and all(_is_there(gate[name], inputs) for name in _SOURCES)
         ledger.same(CHECK, f"{where}.applies", gate["applies"], applies, "docs/rules.md, To whom it applies")
@@ -63,9 +76,12 @@ def _is_there(source: str | None, inputs: Inputs) -> bool:
 
 def _check_words(ledger: Ledger, where: str, gate: Gate) -> None:
     """Check scope, metric, unit, severity and the names in the message."""
-    scope = "decision" if gate["kind"] == "Provenance" else "scenario"
-    ledger.same(CHECK, f"{where}.scope", gate["scope"], scope, f"the scope of {gate['kind']}")
-    known = DECISION_UNITS if gate["scope"] == "decision" else {**METRIC_UNITS, **dict.fromkeys(BUCKET_METRICS, "s")}
+    kind, known = gate["kind"], {**METRIC_UNITS, **dict.fromkeys(BUCKET_METRICS, "s")}
+    on_decision = kind == "Provenance" or (kind == "Capacity" and gate["metric"] in CAPACITY_UNITS)
+    scope = "decision" if on_decision else "scenario"
+    ledger.same(CHECK, f"{where}.scope", gate["scope"], scope, f"the scope of {kind} and {gate['metric']}")
+    if gate["scope"] == "decision":
+        known = CAPACITY_UNITS if kind == "Capacity" else PROVENANCE_UNITS
     ledger.holds(CHECK, f"{where}.metric", gate["metric"] in known, gate["metric"], f"a metric of the {gate['scope']}")
     ledger.same(CHECK, f"{where}.unit", gate["unit"], unit_of(gate), f"the unit of {gate['metric']}")
     consistent = not (gate["severity"] == "warn" and gate["blocking"])
@@ -90,6 +106,8 @@ def _check_of_decision(ledger: Ledger, where: str, gate: Gate, inputs: Inputs) -
     rising = gate["op"] in ("lte", "lt")
     ledger.holds(CHECK, f"{where}.op", rising, gate["op"], "lte or lt", "docs/rules.md, Gates on the decision")
     ledger.same(CHECK, f"{where}.limit_source", gate["limit_source"], DECLARED, "limits are figures")
+    if gate["metric"] == CRITICAL_POOLS:
+        ledger.same(CHECK, f"{where}.inputs", gate["inputs"], None, IN_RECEIPT)
     for place, pattern in enumerate(gate["inputs"] or []):
         possible = could_match(pattern, inputs)
         ledger.holds(CHECK, f"{where}.inputs[{place}]", possible, pattern, "a path that a cohort could have")
@@ -129,17 +147,18 @@ def _check_topologies(ledger: Ledger, where: str, gate: Gate) -> None:
 
 
 def _check_limit(ledger: Ledger, where: str, gate: Gate, inputs: Inputs) -> None:
-    """A limit is declared, equals an objective, or is absent because it is a multiple of a metric."""
+    """A limit is declared, equals an objective, or is absent because it is a multiple of a metric or of a baseline."""
     source, limit, times, unit = gate["limit_source"], gate["limit"], gate["limit_times"], unit_of(gate)
-    metric = limit_metric(gate)
-    why = "there where the limit is a metric"
-    ledger.holds(CHECK, f"{where}.limit_times", (times is not None) == (metric is not None), times, metric, why)
+    metric, multiple = limit_metric(gate), is_multiple(gate)
+    why = "there where the limit is a metric or a baseline"
+    ledger.holds(CHECK, f"{where}.limit_times", (times is not None) == multiple, times, source, why)
+    if multiple:
+        ledger.same(CHECK, f"{where}.limit", limit, None, f"{times} x {source}")
     if metric is not None:
-        ledger.same(CHECK, f"{where}.limit", limit, None, f"{times} x {metric}")
         other = metric in METRIC_UNITS and metric != gate["metric"]
         ledger.holds(CHECK, f"{where}.limit_source", other, source, "another metric of a scenario", RULES)
         ledger.same(CHECK, f"{where}.limit_source", METRIC_UNITS.get(metric), unit, f"the unit of {gate['metric']}")
-    elif limit is None and not _is_there(gate["within_source"], inputs):
+    elif multiple or (limit is None and not _is_there(gate["within_source"], inputs)):
         pass  # an objective that is not declared leaves the gate without a limit as well
     elif source == DECLARED:
         ledger.holds(CHECK, f"{where}.limit", _may_be_declared(limit, unit), limit, f"a limit in {unit}")
@@ -147,6 +166,20 @@ def _check_limit(ledger: Ledger, where: str, gate: Gate, inputs: Inputs) -> None
         ledger.same(CHECK, f"{where}.limit", limit, inputs.nominal(source), source)
     if source.startswith(OBJECTIVE):
         _check_objective(ledger, f"{where}.limit_source", source, unit)
+
+
+def _check_baseline(ledger: Ledger, where: str, gate: Gate, inputs: Inputs, scenarios: int) -> None:
+    """A baseline is another topology of mixed workers, has the figure, and where it counts, is compared, and all of it kept."""
+    baseline, metric = limit_baseline(gate), gate["metric"]
+    place = f"{where}.limit_source"
+    ledger.holds(CHECK, place, baseline in BASELINES, baseline, " or ".join(BASELINES), RULES)
+    ledger.holds(CHECK, place, metric not in _TRANSFER_METRICS, metric, f"a figure that {baseline} has", RULES)
+    others = [name for name in gate["topologies"] if name != baseline]
+    ledger.listed(CHECK, f"{where}.topologies", gate["topologies"], others, "other topologies than the baseline")
+    if gate["applies"]:
+        ledger.holds(CHECK, place, baseline in inputs.compared, baseline, "a topology that the cohort compares", RULES)
+        few = scenarios <= KEPT_AT_MOST
+        ledger.holds(CHECK, place, few, scenarios, f"at most {KEPT_AT_MOST} scenarios with a baseline", RULES)
 
 
 def _check_objective(ledger: Ledger, where: str, source: str, unit: str | None) -> None:

@@ -129,11 +129,18 @@ class Inventory:
 
     def baselines(self, knobs: Knobs) -> list[Knobs]:
         """The aggregated and chunked scenarios that occupy as many GPUs as a separated one, or the most below."""
-        n = self.gpus_of(knobs) // self.mixed
-        if n < 1:
-            return []
-        found = [Knobs("aggregated", n), *(Knobs("chunked", n, chunk_tokens=budget) for budget in self.budgets)]
+        gpus = self.gpus_of(knobs)
+        found = [*self.baseline("aggregated", gpus), *self.baseline("chunked", gpus)]
         return [other for other in found if self.has(other)]
+
+    def baseline(self, topology: str, gpus: int) -> list[Knobs]:
+        """The scenarios of a compared topology of mixed workers that make up so many GPUs, be they more than there are."""
+        n = gpus // self.mixed
+        if n < 1 or topology not in self.compared:
+            return []
+        if topology == "aggregated":
+            return [Knobs("aggregated", n)]
+        return [Knobs("chunked", n, chunk_tokens=budget) for budget in self.budgets]
 
     def single_workers(self) -> list[Knobs]:
         """Every scenario of one worker per pool."""

@@ -40,7 +40,7 @@ _GATE = record(
         "bound": nullable(one_of(*BOUNDS)),
         "op": one_of("lte", "lt", "gte", "gt"),
         "limit": nullable(number()),
-        "limit_source": text(rf"declared|{_OBJECTIVE}|metrics\.[a-z0-9_]+"),
+        "limit_source": text(rf"declared|{_OBJECTIVE}|(?:metrics|baselines)\.[a-z0-9_]+"),
         "limit_times": nullable(number()),
         "severity": one_of("error", "warn"),
         "blocking": boolean(),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import ge, gt, le, lt
 from typing import Any
 
 from .aggregating import aggregated
+from .baselines import Baselines, baselines_of, best_of, limit_baseline, units_of_limit
 from .excepting import Waived, waived_of
 from .findings import SIGNIFICANT_DIGITS, Ledger, close, round_significant
 from .names import BOUNDS, BUCKET_METRICS, METRIC_UNITS
@@ -48,11 +49,12 @@ class Judged:
 
 @dataclass(frozen=True)
 class Grounds:
-    """What gates judge by, beside figures: objectives, requests of the buckets, exceptions that hold."""
+    """What gates judge by, beside figures: objectives, requests of the buckets, exceptions that hold, baselines."""
 
     objectives: Objectives
     requests: Mapping[str, int]
     waived: Waived = frozenset()
+    baselines: Baselines = field(default_factory=Baselines)
     exact: bool = False
     """Whether limits and aggregates stay unrounded."""
 
@@ -68,7 +70,8 @@ class Grounds:
 def grounds_of(receipt: Mapping[str, Any], inputs: Inputs) -> Grounds:
     """Read what the gates of a receipt judge by."""
     requests = {row["bucket"]: row["requests"] for row in receipt["workload"]["buckets"] if row["bucket"] != "all"}
-    return Grounds(objectives_of(inputs.rows), requests, waived_of(receipt))
+    baselines = baselines_of(receipt["scenarios"], inputs.gpus_per_worker("mixed"))
+    return Grounds(objectives_of(inputs.rows), requests, waived_of(receipt), baselines)
 
 
 def limit_metric(gate: Mapping[str, Any]) -> str | None:
@@ -109,24 +112,35 @@ def judged_by_bucket(gate: Mapping[str, Any], objectives: Objectives) -> str | N
     return name if own and objectives.of_edges else None
 
 
-def judge(seen: Seen, gate: Mapping[str, Any], grounds: Grounds) -> Judged:
-    """Judge a scenario under one bound by one gate that applies to it."""
-    metric, other, limit = gate["metric"], limit_metric(gate), gate["limit"]
-    if metric in BUCKET_METRICS:
-        figure = (
-            None if seen["status"] == "refused" else aggregated(gate, seen["lanes"], grounds.requests, grounds.shown)
-        )
-    else:
-        figure = figure_of(seen, metric)
-    if other is not None:
-        of_limit = figure_of(seen, other)
-        limit = None if of_limit is None else grounds.shown(gate["limit_times"] * of_limit)
+def judge(seen: Seen, gate: Mapping[str, Any], grounds: Grounds, baseline: Sequence[Seen] = ()) -> Judged:
+    """Judge a scenario under one bound by one gate that applies to it; its baseline are others under the same bound."""
+    figure, limit = _judged_figure(seen, gate, grounds), _judged_limit(seen, gate, grounds, baseline)
     name = judged_by_bucket(gate, grounds.objectives)
     if name is not None and figure is not None:
         bucket = seen[f"{name}_judged_bucket"]
         figure = next((lanes[f"{name}_s"] for lanes in seen["lanes"] if lanes["bucket"] == bucket), None)
         limit = (grounds.objectives.of(name, bucket) if figure is not None else None) or limit
     return judge_figure(gate, figure, limit)
+
+
+def _judged_figure(seen: Seen, gate: Mapping[str, Any], grounds: Grounds) -> float | None:
+    """Return the one figure that a gate judges, of a scenario or, for its limit, of a baseline."""
+    if gate["metric"] not in BUCKET_METRICS:
+        return figure_of(seen, gate["metric"])
+    return None if seen["status"] == "refused" else aggregated(gate, seen["lanes"], grounds.requests, grounds.shown)
+
+
+def _judged_limit(seen: Seen, gate: Mapping[str, Any], grounds: Grounds, baseline: Sequence[Seen]) -> float | None:
+    """Return a gate's own limit, or the multiple of a metric or of a baseline; None where there is none of these."""
+    metric: str | None = limit_metric(gate)
+    if metric is not None:
+        of_limit = figure_of(seen, metric)
+    elif limit_baseline(gate) is not None:
+        of_limit = best_of((_judged_figure(one, gate, grounds) for one in baseline), gate["op"])
+    else:
+        own: float | None = gate["limit"]
+        return own
+    return None if of_limit is None else grounds.shown(gate["limit_times"] * of_limit)
 
 
 def judge_figure(gate: Mapping[str, Any], figure: float | None, limit: float | None) -> Judged:
@@ -137,6 +151,11 @@ def judge_figure(gate: Mapping[str, Any], figure: float | None, limit: float | N
     return Judged(gate, figure, limit, verdict, margin_of(figure, gate["op"], limit))
 
 
+def is_multiple(gate: Mapping[str, Any]) -> bool:
+    """Whether a gate's limit is a multiple: of a metric of the same scenario, or of a baseline."""
+    return limit_metric(gate) is not None or limit_baseline(gate) is not None
+
+
 def gates_on(topology: str, gates: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the gates over figures of a scenario that apply and concern a topology."""
     return [
@@ -145,7 +164,7 @@ def gates_on(topology: str, gates: Sequence[Mapping[str, Any]]) -> list[Mapping[
         if gate["applies"]
         and gate["scope"] == "scenario"
         and topology in gate["topologies"]
-        and (gate["limit"] is not None or limit_metric(gate) is not None)
+        and (gate["limit"] is not None or is_multiple(gate))
     ]
 
 
@@ -155,18 +174,29 @@ def judge_all(scenario: Mapping[str, Any], gates: Sequence[Mapping[str, Any]], g
     A figure or a limit that is reckoned from exported ones is taken as it is exported, where its last digit agrees.
     """
     topology, judged = scenario["topology"], []
-    of_scenario = {name: scenario[name] for name in _SCENARIO_METRICS}
-    seen = {bound: {**scenario["bounds"][bound], **of_scenario} for bound in BOUNDS}
+    seen = {bound: _seen(scenario, bound) for bound in BOUNDS}
     exported = {verdict["gate"]: verdict for verdict in scenario["verdicts"]}
     for gate in gates_on(topology, gates):
-        entry = judge(seen[gate["bound"]], gate, grounds)
+        others = grounds.baselines.on(limit_baseline(gate) or "", scenario["gpus"])
+        entry = judge(seen[gate["bound"]], gate, grounds, [_seen(row, gate["bound"]) for row in others])
         found = exported.get(gate["id"])
         if found is not None:
             figure = _settled(found["figure"], entry.figure) if _is_reckoned(gate) else entry.figure
-            limit = entry.limit if limit_metric(gate) is None else _settled(found["limit"], entry.limit)
+            limit = _settled(found["limit"], entry.limit, _units(gate, entry)) if is_multiple(gate) else entry.limit
             entry = judge_figure(gate, figure, limit)
         judged.append(replace(entry, waived=grounds.waives(gate, topology)))
     return judged
+
+
+def _seen(scenario: Mapping[str, Any], bound: str) -> Seen:
+    """Return what gates see of an exported scenario."""
+    return {**scenario["bounds"][bound], **{name: scenario[name] for name in _SCENARIO_METRICS}}
+
+
+def _units(gate: Mapping[str, Any], entry: Judged) -> float:
+    """Return by how many units of its last digit a limit may differ: that of a baseline with its own figure's last digit."""
+    of_figure = limit_baseline(gate) is not None and _is_reckoned(gate)
+    return 1.0 + (units_of_limit(entry.limit, gate["limit_times"]) if of_figure else 0.0)
 
 
 def _is_reckoned(gate: Mapping[str, Any]) -> bool:
@@ -175,11 +205,11 @@ def _is_reckoned(gate: Mapping[str, Any]) -> bool:
     return by_bucket and (gate["metric"] == "transfer" or gate["aggregate"] == "request_weighted")
 
 
-def _settled(found: float | None, expected: float | None) -> float | None:
-    """Return an exported number of 10 digits that is one unit of the last apart at most; else the expected one."""
+def _settled(found: float | None, expected: float | None, units: float = 1.0) -> float | None:
+    """Return an exported number of 10 digits that is so many units of the last apart at most; else the expected one."""
     if found is None or expected is None or found != round_significant(found, SIGNIFICANT_DIGITS):
         return expected
-    return found if close(found, expected, 1.0) else expected
+    return found if close(found, expected, units) else expected
 
 
 def passes(scenario: Mapping[str, Any], judged: Sequence[Judged]) -> bool:

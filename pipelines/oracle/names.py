@@ -20,8 +20,11 @@ METRIC_UNITS = {
 """Metrics of a scenario."""
 BUCKET_METRICS = ("ttft", "tpot", "e2e", "prefill_wait", "transfer", "decode_wait")
 """Metrics by bucket, all in seconds."""
-DECISION_UNITS = {"unobserved_share": "ratio", "unobserved_inputs": "count", "evidence_age": "days"}
-"""Metrics of the decision."""
+PROVENANCE_UNITS = {"unobserved_share": "ratio", "unobserved_inputs": "count", "evidence_age": "days"}
+CRITICAL_POOLS = "critical_pools"
+CAPACITY_UNITS = {CRITICAL_POOLS: "count"}
+DECISION_UNITS = {**PROVENANCE_UNITS, **CAPACITY_UNITS}
+"""Metrics of the decision: of gates of kind Provenance, and of kind Capacity."""
 AGGREGATES = ("worst", "request_weighted", "share")
 GATE_KINDS = ("LatencyObjective", "Goodput", "TransferBudget", "Capacity", "Provenance")
 SHORTEST, LONGEST = "shortest", "longest"

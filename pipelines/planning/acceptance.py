@@ -12,6 +12,7 @@ from pipelines.declarations.gates import matches
 from pipelines.frames.digits import significant
 from pipelines.frames.inputs import InputTable
 from pipelines.frames.matrix import Acceptance
+from pipelines.frames.metrics import CRITICAL_POOLS
 from pipelines.gates.rules import ON_DECISION, applicable, resolved
 from pipelines.planning.reliance import TRACE, rests_on
 
@@ -83,22 +84,34 @@ def decision_figure(metric: str, patterns: str | None, relied: Sequence[Reliance
     return Found(float(oldest), [path for path, age in ages.items() if age == oldest])
 
 
+def critical_pools(decision: pl.DataFrame, workers_less: pl.DataFrame) -> Found:
+    """How many pools of the chosen scenario it does not pass without one worker of; nothing where none is chosen."""
+    chosen = decision.filter(pl.col("standing") == "chosen")
+    if chosen.is_empty():
+        return Found(None, [])
+    own = workers_less.filter((pl.col("topology") == chosen["topology"].item()) & ~pl.col("passes"))
+    return Found(float(own.height), [])
+
+
 def judge_decision(
     gates: pl.DataFrame,
     rule_set: pl.DataFrame,
     inputs: InputTable,
     decision: pl.DataFrame,
     frozen: Mapping[str, Any],
+    workers_less: pl.DataFrame,
 ) -> pl.DataFrame:
-    """Judge what the decision rests on by every gate on the decision that applies: an :class:`Acceptance` frame."""
+    """Judge the decision by every gate on it that applies: an :class:`Acceptance` frame; ``workers_less`` are its rows of that."""
     relied = relied_on(inputs, gates, decision, frozen)
     day = rule_set["as_of"].item()
+    as_of = None if day is None else date.fromisoformat(day)
     rows = []
     own = resolved(gates, inputs).filter((pl.col("scope") == ON_DECISION) & pl.col("applies"))
     for gate in own.iter_rows(named=True):
-        found = decision_figure(
-            gate["metric"], gate["inputs"], relied, None if day is None else date.fromisoformat(day)
-        )
+        if gate["metric"] == CRITICAL_POOLS:
+            found = critical_pools(decision, workers_less)
+        else:
+            found = decision_figure(gate["metric"], gate["inputs"], relied, as_of)
         waived = gate["blocking"] and bool(gate["waived"])
         rows.append(
             {name: gate[name] for name in ("gate", "metric", "unit", "op", "limit", "severity")}

@@ -12,7 +12,7 @@ from pipelines.frames.digits import significant
 from pipelines.frames.inputs import InputTable
 from pipelines.planning.factors import Variable, has_memory, is_measured, varied
 from pipelines.planning.margins import VERDICTS, Gate, Rows, Standing, repeated, stand
-from pipelines.topologies.constants import CONCURRENCY_INPUT, RATE_INPUT
+from pipelines.topologies.constants import CONCURRENCY_INPUT, RATE_INPUT, gpus_per_worker
 from pipelines.topologies.paths.path import Sizes
 from pipelines.topologies.question import Workload
 
@@ -241,7 +241,8 @@ def workers_less(of: Speaking) -> list[WorkerLess]:
             found.append(WorkerLess(pool, 1, None, False, None))
             continue
         fewer: Sizes = replace(of.row.sizes, **{pool: sizes - 1})
-        standing = stand(of.inputs, of.workload, replace(of.row, sizes=fewer), of.gates)
+        gpus = of.row.gpus - gpus_per_worker(of.inputs)[pool]
+        standing = stand(of.inputs, of.workload, replace(of.row, sizes=fewer, gpus=gpus), of.gates)
         factor = significant(workers / (workers - 1))
         found.append(WorkerLess(pool, workers, factor, bool(standing.passes[0]), _number(standing.margin[0])))
     return found

@@ -14,10 +14,12 @@ from pipelines.frames.metrics import METRICS
 from pipelines.gates.aggregates import UPPER_LIMITS, aggregated
 from pipelines.gates.judge import bucket_requests, judged_by_bucket
 from pipelines.gates.rules import concerns, waived_for
+from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.evaluator import Evaluated, evaluated
 from pipelines.topologies.figures import Figures
 from pipelines.topologies.paths.path import Sizes
 from pipelines.topologies.question import Layout, Question, Workload
+from pipelines.topologies.scenarios import CHUNKS_INPUT
 
 Gate = Mapping[str, Any]
 
@@ -117,7 +119,8 @@ def _judged(
     figure, limit = gate_figure(inputs, rows, figures, gate, workload)
     if METRICS[gate["metric"]].needs_latency:
         figure = np.where(figures.judged.refused, np.nan, figure)
-    limits = significant_values(limit) if gate["limit_metric"] is not None else limit
+    relative = gate["limit_metric"] is not None or gate["limit_baseline"] is not None
+    limits = significant_values(limit) if relative else limit
     exported = significant_values(figure)  # what is judged has the exported digits; margins keep all
     absent = np.isnan(figure) | np.isnan(limits)
     verdict = np.where(absent, REFUSED, np.where(holds(gate, exported, limits), PASS, FAIL))
@@ -150,7 +153,29 @@ def gate_figure(
         if gate["within_objective"] is not None:
             own = {**gate, "within": inputs.number(f"objectives.{gate['within_objective']}")}
         figure = aggregated(own, _by_bucket(gate["metric"], figures, rows), bucket_requests(workload.buckets))
+    if gate["limit_baseline"] is not None:
+        return figure, gate["limit_times"] * _of_baseline(inputs, workload, rows, gate)
     return figure, np.broadcast_to(_limit(inputs, rows, figures, gate), figure.shape)
+
+
+def _of_baseline(inputs: InputTable, workload: Workload, rows: Rows, gate: Gate) -> Floats:
+    """The best figure that a gate's baseline reaches on as many GPUs as each row has; NaN where it has none."""
+    topology = TOPOLOGIES[gate["limit_baseline"]]
+    workers = rows.gpus // inputs.number("inventory.gpus_per_worker")
+    chunked = topology.name == "chunked"
+    budgets = [float(word) for word in inputs.words(CHUNKS_INPUT)] if chunked else [np.nan]
+    question = Question(inputs, workload, gate["bound"])
+    alone = {**gate, "limit_baseline": None, "limit": 1.0, "objective": None}
+    best = np.full(rows.count, np.nan)
+    for budget in budgets:
+        sizes = Sizes(mixed=np.maximum(workers, 1.0), chunk_tokens=np.full(rows.count, budget) if chunked else None)
+        others = Rows(Layout(topology, None, chunked), sizes, rows.gpus, rows.parts)
+        found = evaluated(question, others.layout, others.sizes, others.count).figures
+        figure, _ = gate_figure(inputs, others, found, alone, workload)
+        if METRICS[gate["metric"]].needs_latency:
+            figure = np.where(found.judged.refused, np.nan, figure)
+        best = np.fmin(best, figure) if gate["op"] in UPPER_LIMITS else np.fmax(best, figure)
+    return np.where(workers >= 1, best, np.nan)
 
 
 def _limit(inputs: InputTable, rows: Rows, figures: Figures, gate: Gate) -> Floats:

@@ -34,7 +34,7 @@ def role(gate: Gate) -> str:
 
 def decomposes(gate: Gate) -> bool:
     """Whether what ``gate`` says of a scenario follows from what its paths come to: not so where buckets of both are weighed together."""
-    return gate["aggregate"] is None and gate["limit_metric"] is None
+    return gate["aggregate"] is None and gate["limit_metric"] is None and gate["limit_baseline"] is None
 
 
 def combines(gate: Gate) -> bool:
@@ -170,7 +170,7 @@ def _within(name: str, inputs: InputTable, workload: Workload, rows: Rows, figur
     if name == "stall" and not inputs.has("objectives.stall"):
         return np.ones(rows.count, dtype=bool)
     gate = {"metric": _METRIC[name], "objective": name, "limit": None, "op": "lte", "bound": "nominal"}
-    gate |= {"aggregate": None, "limit_metric": None}
+    gate |= {"aggregate": None, "limit_metric": None, "limit_baseline": None}
     figure, limit = gate_figure(inputs, rows, figures, gate, workload)
     return np.isnan(figure) | (significant_values(figure) <= limit)
 

@@ -59,6 +59,8 @@ def rules_section(plan: PlanFrames) -> Json:
 def _gate(row: Json) -> Json:
     if row["limit_metric"] is not None:
         source = f"metrics.{row['limit_metric']}"
+    elif row["limit_baseline"] is not None:
+        source = f"baselines.{row['limit_baseline']}"
     else:
         source = "declared" if row["objective"] is None else f"objectives.{row['objective']}"
     within = "declared" if row["within_objective"] is None else f"objectives.{row['within_objective']}"

@@ -78,7 +78,7 @@ def gates(*declared: dict[str, Any]) -> pl.DataFrame:
             "topologies": " ".join(TOPOLOGIES),
             "bound": "nominal",
             "op": "lte",
-            "limit": None if {"objective", "limit_metric"} & set(said) else 0.2,
+            "limit": None if {"objective", "limit_metric", "limit_baseline"} & set(said) else 0.2,
             "scope": "scenario",
             "here": True,
             "waived": "",

@@ -13,9 +13,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from pipelines.frames.inputs import InputTable
 from pipelines.gates import aggregates, decision, judge
 from pipelines.gates.aggregates import BucketRequests
 from tests.gates.boards import INPUTS, board, gates, refused_by
+from tests.plans import inputs_frame_of
 
 BUCKETS = BucketRequests(["[1,1000)", "[1000,4000)", "[4000,inf)"], np.array([6.0, 3.0, 1.0]))
 Judge = Callable[..., pl.DataFrame]
@@ -210,6 +212,48 @@ OF_DECISION = [
     ),
     ('pl.col("gates_pass").fill_null(False)', 'pl.col("gates_pass").fill_null(True)'),
 ]
+
+
+def held_against_baselines(judging: Judge) -> list[tuple[Any, ...]]:
+    """Verdict, limit and margin of two gates whose limit is a baseline's figure; workers have two GPUs."""
+    matrix = board(
+        {"scenario": "chunked/n2/c256", "gpus": 4, "ttft_worst_s": 0.5, "worse": {"ttft_worst_s": 0.7}},
+        {"scenario": "chunked/n2/c512", "gpus": 4, "ttft_worst_s": 0.4, "worse": {"ttft_worst_s": 0.35}},
+        {"scenario": "chunked/n3/c512", "gpus": 6, "ttft_worst_s": 0.1},
+        {"scenario": "aggregated/n2", "gpus": 4, "ttft_worst_s": 0.2},
+        {"scenario": "disaggregated/p1/d1", "gpus": 5, "ttft_worst_s": 0.3, "worse": {"ttft_worst_s": 0.9}},
+        {"scenario": "disaggregated/p2/d2", "gpus": 8, "ttft_worst_s": 0.3},
+    )
+    given = {"limit_baseline": "chunked", "limit_times": 0.5, "topologies": "disaggregated"}
+    rules = gates({"gate": "a"} | given, {"gate": "b", "bound": "conservative", "op": "gte"} | given)
+    inputs = InputTable.of(inputs_frame_of(gpus_per_worker=2, gpus=8))
+    verdicts = judging(matrix, rules, inputs, BUCKETS)
+    return verdicts.select("scenario", "gate", "verdict", "limit", "margin").rows()
+
+
+AGAINST = [
+    ("disaggregated/p1/d1", "a", "fail", 0.2, -0.5),  # five GPUs are two workers: half of the better budget's 0.4 s
+    ("disaggregated/p1/d1", "b", "pass", 0.35, 1.571428571),  # at the bad ends and from above: half of 0.7 s
+    ("disaggregated/p2/d2", "a", "refused", None, None),  # no chunked scenario has four workers
+    ("disaggregated/p2/d2", "b", "refused", None, None),
+]
+OF_BASELINES = [
+    ('best = pl.col("figure").min()', 'best = pl.col("figure").max()'),
+    ('else pl.col("figure").max()', 'else pl.col("figure").min()'),
+    ('bound=gate["bound"], topology', "topology"),
+    (', topology=gate["limit_baseline"]', ""),
+    ('pl.col("gpus") // each * each', 'pl.col("gpus")'),
+    ('gate["limit_times"] * found["figure"]', 'found["figure"]'),
+]
+
+
+def test_limits_of_baselines_are_what_was_worked_out_by_hand() -> None:
+    assert held_against_baselines(judge.judge) == AGAINST
+
+
+@pytest.mark.parametrize(("before", "after"), OF_BASELINES)
+def test_a_fault_of_a_baseline_is_noticed(before: str, after: str) -> None:
+    assert held_against_baselines(mutated(judge, before, after).judge) != AGAINST
 
 
 def test_the_evaluator_as_it_is_gives_what_was_worked_out_by_hand() -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from pipelines.oracle import Verification, verify
-from pipelines.oracle.accepting import evidence_of, judge_decision, objections_to
+from pipelines.oracle.accepting import critical_pools, evidence_of, judge_decision, objections_to
 from pipelines.oracle.canonical import canonical_bytes, sha256_of
 from pipelines.oracle.deciding import Candidate, decide
 from pipelines.oracle.equations import prefill_of
@@ -209,7 +209,12 @@ def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = 
         "rests_on": [{"path": path, "provenance": provenance} for path, provenance in resting],
         "unobserved_share": digits(sum(provenance != "observed" for _, provenance in resting) / len(resting)),
     }
-    on_decision = judge_decision(gates, evidence_of(receipt, inputs, resting), receipt["as_of"], grounds)
+    plan = plan_of(receipt, inputs)
+    receipt["search"] = search_of(plan, choice)
+    if changes_too or "changes" not in receipt:
+        receipt["changes"] = changes_of(plan, choice, prefer)
+    evidence, critical = evidence_of(receipt, inputs, resting), critical_pools(receipt, receipt["decision"]["topology"])
+    on_decision = judge_decision(gates, evidence, receipt["as_of"], grounds, critical)
     objections = objections_to(receipt, receipt["decision"]["outcome"], on_decision)
     receipt["decision"] |= {
         "verdicts": [{**verdict_of(one.judged), "inputs": one.inputs[0]} for one in on_decision],
@@ -223,10 +228,6 @@ def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = 
          "reason": "as the rules say"}
         for c in choice.rejected
     ]  # fmt: skip
-    plan = plan_of(receipt, inputs)
-    receipt["search"] = search_of(plan, choice)
-    if changes_too or "changes" not in receipt:
-        receipt["changes"] = changes_of(plan, choice, prefer)
 
 
 def verdict_of(judged: Judged) -> Receipt:

@@ -14,7 +14,14 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
-from pipelines.oracle.names import NOT_DECLARED, PART_KINDS
+from pipelines.oracle.names import (
+    BUCKET_METRICS,
+    CAPACITY_UNITS,
+    DECISION_UNITS,
+    METRIC_UNITS,
+    NOT_DECLARED,
+    PART_KINDS,
+)
 from pipelines.oracle.parameters import SEPARATED, THRESHOLDS
 from pipelines.oracle.recomputing import operating_parts
 from pipelines.oracle.table import rows_with
@@ -286,10 +293,17 @@ def gate_by_bucket(name: str, metric: str, aggregate: str, op: str, limit: float
 
 def gate_on_decision(name: str, metric: str, op: str, limit: float, **others: Any) -> Receipt:
     """A blocking gate on the decision."""
-    unit = {"unobserved_share": "ratio", "unobserved_inputs": "count", "evidence_age": "days"}[metric]
-    return {**RULE, "id": name, "file": "provenance.yaml", "kind": "Provenance", "scope": "decision", "metric": metric,
-            "unit": unit, "topologies": [], "bound": None, "op": op, "limit": limit, "limit_source": "declared",
-            **others}  # fmt: skip
+    kind, file = ("Capacity", "capacity.yaml") if metric in CAPACITY_UNITS else ("Provenance", "provenance.yaml")
+    return {**RULE, "id": name, "file": file, "kind": kind, "scope": "decision", "metric": metric,
+            "unit": DECISION_UNITS[metric], "topologies": [], "bound": None, "op": op, "limit": limit,
+            "limit_source": "declared", **others}  # fmt: skip
+
+
+def gate_with_baseline(name: str, metric: str, baseline: str, times: float, **others: Any) -> Receipt:
+    """A blocking gate on the topologies that move, whose limit is a multiple of a baseline."""
+    unit = "s" if metric in BUCKET_METRICS else METRIC_UNITS[metric]
+    return {**RULE, "id": name, "metric": metric, "unit": unit, "topologies": list(SEPARATED), "op": "lte",
+            "limit": None, "limit_source": f"baselines.{baseline}", "limit_times": times, **others}  # fmt: skip
 
 
 def exception(name: str, topologies: Sequence[str], expires: str, **others: Any) -> Receipt:

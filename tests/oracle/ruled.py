@@ -1,9 +1,17 @@
-"""A receipt with rules of every kind: by bucket, limits that are metrics, on the decision, exceptions."""
+"""A receipt with rules of every kind: by bucket, limits that are metrics or baselines, on the decision, exceptions."""
 
 from __future__ import annotations
 
 from tests.oracle.forging import Receipt, input_row
-from tests.oracle.handmade import PLAIN, RULE, exception, gate_by_bucket, gate_on_decision, receipt_of
+from tests.oracle.handmade import (
+    PLAIN,
+    RULE,
+    exception,
+    gate_by_bucket,
+    gate_on_decision,
+    gate_with_baseline,
+    receipt_of,
+)
 
 AS_OF = "2026-11-30"
 OBSERVED = {
@@ -47,6 +55,10 @@ def amend(receipt: Receipt) -> None:
         gate_on_decision("age", "evidence_age", "lte", 90, inputs=["service.*"]),
         gate_on_decision("network_age", "evidence_age", "lte", 30, inputs=["network.*"], cohorts=["handmade"]),
         gate_on_decision("none_unobserved", "unobserved_inputs", "lte", 0),
+        gate_with_baseline("tpot_gain", "tpot_worst", "chunked", 0.95, topologies=SEPARATED),
+        gate_with_baseline("mean_start", "ttft", "aggregated", 1.5, aggregate="request_weighted", bound="conservative",
+                           topologies=["chunked", *SEPARATED], blocking=False),
+        gate_on_decision("spare", "critical_pools", "lte", 1),
     ]  # fmt: skip
     receipt["rules"]["exceptions"] += [
         exception("transfer_short", SEPARATED, AS_OF),

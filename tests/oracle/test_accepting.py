@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.oracle.accepting import Evidence, judge_decision, matches, objections_to
+from pipelines.oracle.accepting import Evidence, critical_pools, judge_decision, matches, objections_to
 from pipelines.oracle.excepting import check_exceptions, day_of, standing_of, waived_of
 from pipelines.oracle.findings import Ledger
 from pipelines.oracle.judging import Grounds
@@ -120,15 +120,57 @@ def test_verdicts_on_a_decision(
     metric: str, op: str, limit: float, inputs: list[str] | None, expected: tuple[Any, ...], paths: list[str]
 ) -> None:
     gate = gate_on_decision("any", metric, op, limit, inputs=inputs)
-    [found] = judge_decision([gate], EVIDENCE, "2026-11-30", NO_GROUNDS)
+    [found] = judge_decision([gate], EVIDENCE, "2026-11-30", NO_GROUNDS, None)
     assert (found.judged.figure, found.judged.verdict, found.judged.margin) == expected
     assert found.inputs[0] == paths
+
+
+@pytest.mark.parametrize(
+    ("op", "limit", "critical", "expected"),
+    [
+        ("lte", 1, 1, (1, "pass", 0.0)),
+        ("lt", 1, 1, (1, "fail", 0.0)),
+        ("lte", 1, 2, (2, "fail", -1.0)),
+        ("lte", 2, 0, (0, "pass", 1.0)),
+        ("lte", 0, 0, (0, "pass", None)),
+        ("lte", 0, 3, (3, "fail", None)),
+        ("lte", 3, None, (None, "refused", None)),
+    ],
+)
+def test_pools_that_need_every_worker(op: str, limit: float, critical: int | None, expected: tuple[Any, ...]) -> None:
+    gate = gate_on_decision("spare", "critical_pools", op, limit)
+    [found] = judge_decision([gate], EVIDENCE, None, NO_GROUNDS, critical)
+    assert (found.judged.figure, found.judged.verdict, found.judged.margin) == expected
+    assert found.inputs == ([],)
+
+
+def test_pools_of_the_chosen_topology_count() -> None:
+    speaking = [
+        {"topology": name, "one_worker_less": [{"pool": "mixed", "passes": passes} for passes in pools]}
+        for name, pools in (("chunked", [False]), ("routed", [True, False, False]), ("disaggregated", [True, True]))
+    ]
+    receipt = {"changes": {"speaking": speaking}}
+    assert [critical_pools(receipt, name) for name in ("chunked", "routed", "disaggregated")] == [1, 2, 0]
+    assert critical_pools(receipt, None) is None
+
+
+def test_a_decision_with_no_topology_has_no_pools() -> None:
+    """The gate is refused and blocks, and both are said, unless it is waived."""
+    gate = gate_on_decision("spare", "critical_pools", "lte", 9)
+    verdicts = judge_decision([gate], EVIDENCE, None, NO_GROUNDS, None)
+    expected = [("no_topology", None), ("verdict", "spare")]
+    assert objections_to(receipt_with([]), "no_topology_qualifies", verdicts) == expected
+    waived = Grounds(Objectives({}), {}, frozenset({("spare", "decision")}))
+    verdicts = judge_decision([gate], EVIDENCE, None, waived, None)
+    assert objections_to(receipt_with([]), "no_topology_qualifies", verdicts) == expected[:1]
 
 
 def test_inputs_of_the_future_are_not_older_than_others() -> None:
     """All have an age of 0; the one that was observed first may be said to be the oldest."""
     evidence = [Evidence("a", "observed", "2026-12-02"), Evidence("b", "observed", "2026-12-01")]
-    [found] = judge_decision([gate_on_decision("any", "evidence_age", "lte", 1)], evidence, "2026-11-30", NO_GROUNDS)
+    [found] = judge_decision(
+        [gate_on_decision("any", "evidence_age", "lte", 1)], evidence, "2026-11-30", NO_GROUNDS, None
+    )
     assert (found.judged.figure, found.inputs) == (0, (["b"], ["a", "b"]))
 
 
@@ -139,7 +181,7 @@ def test_gates_on_scenarios_and_of_other_cohorts_are_left_out() -> None:
         gate_on_decision("here", "unobserved_inputs", "lte", 0),
     ]
     waived = Grounds(Objectives({}), {}, frozenset({("here", "decision")}))
-    [found] = judge_decision(gates, EVIDENCE, "2026-11-30", waived)
+    [found] = judge_decision(gates, EVIDENCE, "2026-11-30", waived, None)
     assert (found.judged.gate["id"], found.judged.verdict, found.judged.waived, found.judged.blocks) == (
         "here",
         "fail",
@@ -239,7 +281,7 @@ def test_objections_stand_in_order() -> None:
         gate_on_decision("third", "evidence_age", "lte", 0),
         gate_on_decision("fourth", "unobserved_inputs", "lte", 100),
     ]
-    verdicts = judge_decision(gates, EVIDENCE, "2026-11-30", NO_GROUNDS)
+    verdicts = judge_decision(gates, EVIDENCE, "2026-11-30", NO_GROUNDS, None)
     exceptions = [
         exception("b", ["chunked"], "2026-11-29"),
         exception("c", ["chunked"], "2026-11-30"),

@@ -56,14 +56,15 @@ def test_it_is_as_it_should_be(receipt: Receipt, schema: jsonschema.Draft202012V
     failing = {
         (row["gate"], row["waived"]) for s in receipt["scenarios"] for row in s["verdicts"] if row["verdict"] == "fail"
     }
-    assert failing == {("stall", False), ("e2e_share", False), ("transfer_short", True)}
+    assert failing == {("stall", False), ("e2e_share", False), ("transfer_short", True), ("tpot_gain", False)}
+    assert figures["spare"] == (1, "pass", False)
 
 
 def test_columns_are_those_of_gates_on_scenarios(rules: Receipt) -> None:
     gates = [column for column in rules["matrix"]["columns"] if re.fullmatch("gate_(?!.*_provenance).*", column)]
     assert gates == [f"gate_{name}" for name in (
         "ttft_worst", "stall", "goodput", "transfer", "ttft_mean", "e2e_share", "tpot_share", "longest_wait",
-        "transfer_short", "waits", "generation")]  # fmt: skip
+        "transfer_short", "waits", "generation", "tpot_gain", "mean_start")]  # fmt: skip
 
 
 def of(receipt: Receipt, name: str) -> Receipt:
@@ -85,6 +86,16 @@ def mended(change: Callable[[Receipt], Any]) -> Callable[[Receipt], None]:
     def mutate(receipt: Receipt) -> None:
         change(receipt)
         forge.rejudge(receipt, changes_too=True)
+
+    return mutate
+
+
+def mended_after(change: Callable[[Receipt], Any]) -> Callable[[Receipt], None]:
+    """A change of what is said of changes, with everything else that follows from it."""
+
+    def mutate(receipt: Receipt) -> None:
+        change(receipt)
+        forge.rejudge(receipt)
 
     return mutate
 
@@ -142,6 +153,18 @@ FORGED: dict[str, tuple[Callable[[Receipt], None], str]] = {
     "an objection less": (unmended(lambda r: r["decision"]["objections"].pop()), r"^decision\.objections$"),
     "objections in another order": (
         unmended(lambda r: r["decision"]["objections"].reverse()), r"^decision\.objections\[0\]$"),
+    "a pool that is said to be spared": (
+        unmended(lambda r: verdict(r, "spare").update(figure=0, margin=1)), r"verdicts\[spare\]\.figure$"),
+    "a worker less that passes": (
+        unmended(lambda r: r["changes"]["speaking"][1]["one_worker_less"][0].update(passes=True)),
+        r"verdicts\[spare\]\.figure$"),
+    "a worker less that passes, and what follows": (
+        mended_after(lambda r: r["changes"]["speaking"][1]["one_worker_less"][0].update(passes=True)),
+        r"\[chunked\]\.one_worker_less\[mixed\]\.passes$"),
+    "inputs of pools": (
+        unmended(lambda r: verdict(r, "spare").update(inputs=["service.admission"])), r"verdicts\[spare\]\.inputs$"),
+    "pools of another kind": (
+        unmended(lambda r: of(r, "spare").update(kind="Provenance")), r"gates\[spare\]\.metric$"),
     "a limit in what fails": (
         unmended(lambda r: r["rejected"][0]["failing"][0].update(limit=None)), r"failing\[stall\]\.limit$"),
     "a margin of a gate that is waived": (
@@ -233,6 +256,21 @@ def test_the_schema_knows_what_belongs_together(rules: Receipt, schema: jsonsche
         ("generation", {"limit_source": "metrics.transfer_worst"}),
         ("transfer_short", {"topologies": ["chunked"]}),
         ("ttft_mean", {"severity": "warn"}),
+        ("tpot_gain", {"limit": 1.0}),
+        ("tpot_gain", {"limit_times": None}),
+        ("tpot_gain", {"limit_source": "baselines.routed"}),
+        ("tpot_gain", {"topologies": ["chunked", "disaggregated"]}),
+        ("tpot_gain", {"metric": "transfer_worst"}),
+        ("mean_start", {"topologies": ["aggregated"]}),
+        ("mean_start", {"metric": "transfer", "topologies": ["disaggregated"]}),
+        ("spare", {"kind": "Provenance"}),
+        ("spare", {"kind": "Goodput"}),
+        ("spare", {"inputs": ["service.*"]}),
+        ("spare", {"unit": "ratio"}),
+        ("spare", {"op": "gte"}),
+        ("spare", {"scope": "scenario"}),
+        ("spare", {"limit_source": "baselines.chunked"}),
+        ("age", {"kind": "Capacity"}),
     ):
         gate = gates[place[name]]
         forged = put(rules, ("rules", "gates", place[name]), {**gate, **changes})

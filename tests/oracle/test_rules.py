@@ -229,6 +229,7 @@ METRIC = {**multiple("ttft_worst", "tpot_worst", 20), "unit": "s"}
 ON_DECISION: Receipt = {**RULE, "id": "any", "kind": "Provenance", "scope": "decision", "metric": "evidence_age",
                         "unit": "days", "topologies": [], "bound": None, "op": "lte", "limit": 30,
                         "limit_source": "declared"}  # fmt: skip
+CRITICAL = ON_DECISION | {"kind": "Capacity", "metric": "critical_pools", "unit": "count", "limit": 0}
 E2E = gate_by_bucket("any", "ttft", "share", "gte", 0.9, within_source="objectives.e2e", applies=False)
 
 
@@ -249,6 +250,8 @@ E2E = gate_by_bucket("any", "ttft", "share", "gte", 0.9, within_source="objectiv
         BY_BUCKET | {"limit": None, "limit_source": "objectives.e2e", "applies": False},
         ON_DECISION | {"metric": "unobserved_inputs", "unit": "count", "op": "lt", "inputs": ["service.*"]},
         ON_DECISION | {"metric": "unobserved_share", "unit": "ratio", "limit": 0.5},
+        CRITICAL,
+        CRITICAL | {"op": "lt", "limit": 2, "cohorts": ["another"], "applies": False},
     ],
 )
 def test_what_may_be_declared(gate: Receipt, plain: Receipt) -> None:
@@ -308,6 +311,17 @@ def test_what_may_be_declared(gate: Receipt, plain: Receipt) -> None:
         (ON_DECISION | {"metric": "unobserved_inputs", "unit": "count", "limit": 1.5}, r"\.limit$"),
         (ON_DECISION | {"inputs": ["service.*", "networks.*"]}, r"\.inputs\[1\]$"),
         (ON_DECISION | {"cohorts": ["another"]}, r"\.applies$"),
+        (ON_DECISION | {"kind": "Capacity"}, r"\.(scope|metric)$"),
+        (CRITICAL | {"kind": "Provenance"}, r"\.metric$"),
+        (CRITICAL | {"kind": "Goodput"}, r"\.scope$"),
+        (CRITICAL | {"scope": "scenario", "topologies": ["chunked"], "bound": "nominal"}, r"\.scope$"),
+        (CRITICAL | {"scope": "scenario", "topologies": ["chunked"], "bound": "nominal"}, r"\.metric$"),
+        (CRITICAL | {"inputs": ["service.*"]}, r"\.inputs$"),
+        (CRITICAL | {"unit": "ratio"}, r"\.unit$"),
+        (CRITICAL | {"op": "gte"}, r"\.op$"),
+        (CRITICAL | {"limit": 0.5}, r"\.limit$"),
+        (CRITICAL | {"limit": None, "limit_source": "baselines.chunked", "limit_times": 1}, r"\.limit_source$"),
+        (CRITICAL | {"cohorts": ["another"]}, r"\.applies$"),
     ],
 )
 def test_what_may_not_be_declared(gate: Receipt, pattern: str, plain: Receipt) -> None:

@@ -139,7 +139,9 @@ def other_rules_of(draw: random.Random) -> list[dict[str, Any]]:
         "limit_metric": draw.choice(["tpot_worst", "ttft_worst"]),
         "limit_times": draw.choice([1.0, 30.0]),
     }
-    return [*found, *draw.sample([by_bucket, relative], draw.choice([1, 2]))]
+    against = {"metric": "tpot_worst", "limit_baseline": draw.choice(["aggregated", "chunked"]), "limit_times": 1.1}
+    against |= {"topologies": "disaggregated routed"}
+    return [*found, *draw.sample([by_bucket, relative, against], draw.choice([1, 2, 3]))]
 
 
 def asked_of(seed: int, *rules: dict[str, Any], **fixed: Any) -> Asked:
@@ -199,9 +201,10 @@ class Judged:
 def judged(asked: Asked, scenario: str | None = None, topology: str | None = None) -> Judged:
     """All scenarios, or one by name, or those of a topology, by what a plan does: no vectors of changes, no search."""
     scenarios = scenario_frame(asked.inputs, asked.thresholds)
+    against = asked.gates["limit_baseline"].drop_nulls().unique().to_list()
     if scenario is not None:
-        scenarios = scenarios.filter(pl.col("scenario") == scenario)
-    names = asked.inputs.words("topologies.compared") if topology is None else (topology,)
+        scenarios = scenarios.filter((pl.col("scenario") == scenario) | pl.col("topology").is_in(against))
+    names = asked.inputs.words("topologies.compared") if topology is None else sorted({topology, *against})
     evaluations = [evaluate(name, FINGERPRINT, scenarios, asked.inputs, asked.workload) for name in names]
     matrix = scenario_matrix(evaluations, asked.inputs, part_weights(asked.preference))
     return Judged(matrix, judge(matrix, asked.gates, asked.inputs, bucket_requests(asked.workload.buckets)))

@@ -76,6 +76,7 @@ WEIGHED: tuple[dict[str, Any], ...] = (
     {"metric": "ttft", "aggregate": "request_weighted", "limit": 0.6},
     {"metric": "tpot", "aggregate": "worst", "buckets": "longest", "limit": 0.02, "bound": "conservative"},
     {"metric": "stall", "limit_metric": "tpot_worst", "limit_times": 60.0},
+    {"metric": "tpot_worst", "limit_baseline": "chunked", "limit_times": 1.02, "topologies": "disaggregated routed"},
     {"metric": "ttft", "aggregate": "share", "within_objective": "ttft", "op": "gte", "limit": 0.5},
 )
 """Gates by bucket, relative to a metric, and waived."""
