@@ -66,7 +66,7 @@ def judged(gate: Receipt, gpus: int, of: Receipt = SEEN, **exported: Any) -> Jud
         # the better of two budgets: 0.9 x 0.0333333333 = 0.02999999997; (0.02999999997 - 0.04) / 0.02999999997
         (gate_with_baseline("any", "tpot_worst", "chunked", 0.9), 4, (0.04, 0.02999999997, "fail", -0.3333333347)),
         # 1.23456789 x 0.0333333333 = 0.04115226295884773
-        (gate_with_baseline("any", "tpot_worst", "chunked", 1.23456789), 4, (0.04, 0.04115226296, "pass", 0.028)),
+        (gate_with_baseline("any", "tpot_worst", "chunked", 1.23456789), 4, (0.04, 0.04115226296, "pass", 0.02799999021)),
         # five GPUs make up two workers, six make up three
         (gate_with_baseline("any", "tpot_worst", "chunked", 1.5), 5, (0.04, 0.04999999995, "pass", 0.1999999992)),
         (gate_with_baseline("any", "tpot_worst", "chunked", 2.5), 6, (0.04, 0.05, "pass", 0.2)),
