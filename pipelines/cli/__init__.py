@@ -18,7 +18,10 @@ from pipelines.cli.verify import verify
 
 @click.group(
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 pass, 1 no topology qualifies, 2 bad input, 3 verification failed, 130 interrupted.",
+    epilog=(
+        "Exit codes: 0 pass, 1 no topology qualifies or the decision is not accepted, 2 bad input, 3 verification failed, "
+        "130 interrupted."
+    ),
 )
 @click.version_option(__version__, prog_name="phaseledger")
 def command() -> None:

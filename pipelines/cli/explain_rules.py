@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.cli.explain_reading import Receipt
-from pipelines.gates.wording import said_of_decision
+from pipelines.gates.wording import worded
 
 Json = dict[str, Any]
 
@@ -36,8 +36,10 @@ def _rules(receipt: Receipt) -> Iterator[str]:
             yield f"{row['gate']}{where} {verb} {row['expires']}: {row['reason']} ({row['owner']})."
     for row in of["verdicts"]:
         gate = receipt.gate(row["gate"])
-        about = {"unit": gate["unit"], "op": gate["op"], "inputs": " ".join(row["inputs"])}
-        yield f"On what it rests on: {said_of_decision(row | about)}."
-    if of["scenario"] is not None and not of["accepted"]:
+        about = {name: gate[name] for name in ("metric", "unit", "op")} | {"inputs": " ".join(row["inputs"])}
+        yield f"On the decision: {worded(row | about, gate)}."
+    if receipt.json["as_of"] is not None:
+        yield f"All this as of {receipt.json['as_of']}."
+    if not of["accepted"] and (of["scenario"] is not None or len(of["objections"]) > 1):
         why = [_AGAINST[one["kind"]].format(gate=one["gate"]) for one in of["objections"]]
         yield f"Not accepted: {'; '.join(why)}."

@@ -33,7 +33,7 @@ def plan(
 ) -> None:
     """Plan COHORT, a name under cohorts/ or a path: evaluate every topology, judge, decide, export a verified receipt.
 
-    Rules beside the cohort (rules/ next to its cohort.yaml) stand in the place of those of the rules directory that they name.
+    Rules beside the cohort (rules/ next to its cohort.yaml) add to the rules directory, or stand in the place of what they name.
 
     Exit code 0: a topology was chosen and the decision accepted. 1: none qualifies, or a gate on the decision stands against it.
     2: bad input. 3: the verifier disagrees with the receipt.

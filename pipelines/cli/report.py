@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pipelines.cli.run import PlanResult
-from pipelines.gates.wording import SYMBOLS, said_of_decision, shown
+from pipelines.gates.wording import SYMBOLS, shown
 
 _WIDTH, _LEAST_OF_GATES, _OF_SCENARIO = 140, 50, 32
 """Columns that the tables may take, more where many scenarios stand side by side: cut figures would be worse than wrapped lines."""
@@ -32,7 +32,10 @@ _COLUMNS = (
 def print_report(result: PlanResult) -> None:
     """Topologies, verdicts, decision, what was rejected and why, and where the exports are."""
     console = Console(highlight=False)
-    needed = _LEAST_OF_GATES + _OF_SCENARIO * len(result.headlines)
+    cells = [_verdict_cell(row) for row in result.verdicts.iter_rows(named=True)]
+    names = max((len(gate) for gate in result.verdicts["gate"]), default=0) + len(" (informs)  conservative  ")
+    of_gates = names + (max(map(len, cells), default=0) + 3) * len(result.headlines)
+    needed = max(_LEAST_OF_GATES + _OF_SCENARIO * len(result.headlines), of_gates)
     console.width = max(console.width if console.is_terminal else 0, _WIDTH, needed)
     click.echo(
         f"{result.cohort}: the scenario that speaks for each topology (latencies are modeled means, not measurements)"
@@ -99,8 +102,13 @@ def _verdicts(result: PlanResult) -> Table:
         table.add_column(scenario, no_wrap=True)
     for gate in result.verdicts["gate"].unique(maintain_order=True):
         own = {row["scenario"]: row for row in result.verdicts.filter(pl.col("gate") == gate).iter_rows(named=True)}
-        bound = next(iter(own.values()))["bound"]
-        table.add_row(gate, bound, *(_verdict_cell(own.get(scenario)) for scenario in scenarios))
+        first = next(iter(own.values()))
+        decides = first["blocking"] or any(row["waived"] for row in own.values())
+        table.add_row(
+            gate if decides else f"{gate} (informs)",
+            first["bound"],
+            *(_verdict_cell(own.get(scenario)) for scenario in scenarios),
+        )
     return table
 
 
@@ -129,8 +137,8 @@ def _print_decision(result: PlanResult) -> None:
         if label is not None:
             nearest = "nearest miss " if row["standing"] == "nearest_miss" else ""
             click.echo(f"{label}: {row['topology']} ({nearest}{row['scenario']}): {row['reason']}")
-    for row in result.acceptance.iter_rows(named=True):
-        click.echo(f"on the decision: {said_of_decision(row)}")
+    for said in result.on_decision:
+        click.echo(f"on the decision: {said}")
     for line in result.rules:
         click.echo(line)
     if chosen is not None and result.objections:

@@ -42,6 +42,7 @@ class PlanResult:
     values_compared: int
     gates_not_applied: list[str]
     acceptance: pl.DataFrame
+    on_decision: list[str]
     objections: list[str]
     rules: list[str]
     requests: dict[str, Any]
@@ -129,6 +130,7 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
     from pipelines.frames.inputs import InputTable
     from pipelines.gates.rules import resolved
     from pipelines.gates.rules_said import objection_said, rules_said
+    from pipelines.gates.wording import worded
     from pipelines.planning.acceptance import objections
     from pipelines.receipts.doubts import input_doubts
     from pipelines.receipts.headlines import headlines, outcome
@@ -158,6 +160,7 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
     assert verified is not None
     assert verified.asset_materialization is not None
     checked = verified.asset_materialization.metadata
+    own = {row["gate"]: row for row in gates.iter_rows(named=True)}
     against = objections(frames["decision"], frames["acceptance"], frames["exceptions"])
     return PlanResult(
         cohort=name,
@@ -169,6 +172,7 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
         values_compared=int(str(checked["values_compared"].value)),
         gates_not_applied=gates.filter(~pl.col("applies"))["gate"].to_list(),
         acceptance=frames["acceptance"],
+        on_decision=[worded(row, own[row["gate"]]) for row in frames["acceptance"].iter_rows(named=True)],
         objections=[objection_said(one, frames) for one in against],
         rules=rules_said(gates, frames["exceptions"], frames["rule_set"]),
         requests=_requests(frozen, frames["buckets"]["rate_rps"][0]),

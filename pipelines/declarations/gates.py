@@ -102,14 +102,28 @@ class PlacedGate:
         """The limit as an exact figure in the unit of what is judged; None where it is an objective or a metric."""
         return self.figure("limit", self.unit)
 
-    def typed(self) -> Gate:
-        """The gate as a typed object, once nothing is wrong with it."""
+    @property
+    def summary(self) -> str:
+        """What it asks for, in short: op, limit, bound, and whether it blocks."""
+        written = self.document.text((*self.where, "limit"))
+        if not written:
+            written = " ".join(f"{key} {value}" for key, value in self.document.mapping((*self.where, "limit")).items())
+        said = [
+            f"{self.get('op')} {written}",
+            str(self.get("bound") or ""),
+            "blocks" if self.get("blocking") else "informs",
+        ]
+        return ", ".join(word for word in said if word)
+
+    def typed(self, instead_of: str | None = None) -> Gate:
+        """The gate as a typed object, once nothing is wrong with it; ``instead_of`` is the summary of what it overrides."""
         fields = self.document.mapping(self.where)
         limit, allowed, times = self.limit(), self.figure("within", "s"), self.get("limit.times")
         return Gate(
             id=str(self.get("id")),
             file=Path(self.document.file).name,
             overrides=optional_text(fields, "overrides"),
+            instead_of=None if instead_of is None else f"{self.summary}; there {instead_of}",
             kind=str(self.document.get("kind")),
             scope="decision" if self.on_decision else "scenario",
             metric=str(self.get("metric")),

@@ -62,7 +62,9 @@ def read_rules(
     gates, decision = _standing(layers), (layers[-1].decisions or base.decisions)[-1]
     by_name = {str(gate.get("id")): gate for gate in gates}
     waivers = [waiver.typed(by_name[str(waiver.get("gate"))]) for layer in layers for waiver in layer.waivers]
-    return Rules(tuple(gate.typed() for gate in gates), _decision(decision), tuple(waivers)), []
+    before = {gate.get("id"): gate.summary for gate in base.gates}
+    typed = [gate.typed(before.get(gate.get("id")) if gate.has("overrides") else None) for gate in gates]
+    return Rules(tuple(typed), _decision(decision), tuple(waivers)), []
 
 
 def bucket_problems(

@@ -119,6 +119,8 @@ def _type_hint(error: ValidationError) -> str | None:
         return f"write {{value: {value if _SIMPLE.fullmatch(str(value)) else '...'}, provenance: supplied}}"
     if isinstance(value, dict) and "value" in value:
         return "write the value alone: its provenance is that of the mapping around it"
+    if value is None and kind == "object" and schema.get("minProperties"):
+        return "indent what belongs under it"
     if value is None and kind == "object" and not schema.get("required") and "if" not in schema:
         return "write {}"
     if kind == "array" and isinstance(value, str) and _SIMPLE.fullmatch(value):

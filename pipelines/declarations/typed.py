@@ -185,12 +185,13 @@ class Gate:
 
     ``limit`` is None as well where it is ``limit_times`` the metric ``limit_metric``, or the best figure of ``limit_baseline``.
     ``scope`` is what the figure is of; of the decision, there is no ``bound`` and there are no ``topologies``. None is everything for
-    ``buckets``, ``inputs`` and ``cohorts``.
+    ``buckets``, ``inputs`` and ``cohorts``. ``instead_of`` says what it asks for, and what the gate did that it overrides.
     """
 
     id: str
     file: str
     overrides: str | None
+    instead_of: str | None
     kind: str
     scope: Scope
     metric: str

@@ -73,6 +73,9 @@ class Gates(pa.DataFrameModel):
     overrides: str = pa.Field(
         nullable=True, metadata={"unit": "", "meaning": "file of the gate in whose place it stands"}
     )
+    instead_of: str = pa.Field(
+        nullable=True, metadata={"unit": "", "meaning": "what it asks for, and what that gate did"}
+    )
     kind: str = pa.Field(metadata={"unit": "", "meaning": "kind of that document"})
     scope: str = pa.Field(
         isin=["scenario", "decision"], metadata={"unit": "", "meaning": "what the judged figure is of"}
@@ -235,7 +238,8 @@ class Acceptance(pa.DataFrameModel):
     severity: str = pa.Field(isin=["error", "warn"], metadata={"unit": "", "meaning": "severity of a failure"})
     blocking: bool = pa.Field(metadata={"unit": "", "meaning": "whether acceptance depends on it"})
     waived: bool = pa.Field(metadata={"unit": "", "meaning": "whether it would, but for an exception that holds"})
-    inputs: str = pa.Field(metadata={"unit": "", "meaning": "inputs that count for the figure, space-separated"})
+    inputs: str = pa.Field(metadata={"unit": "", "meaning": "inputs that make the figure, space-separated"})
+    counted: int = pa.Field(ge=0, metadata={"unit": "count", "meaning": "inputs that it was looked for in"})
 
     class Config:
         """No other columns."""

@@ -42,6 +42,7 @@ def _gate(gate: Gate, cohort: str, holding: list[Waiver]) -> dict[str, Any]:
     same = (
         "file",
         "overrides",
+        "instead_of",
         "kind",
         "scope",
         "metric",

@@ -16,7 +16,9 @@ def rules_said(gates: pl.DataFrame, exceptions: pl.DataFrame, rule_set: pl.DataF
     said_of = []
     for row in gates.iter_rows(named=True):
         if row["overrides"] is not None:
-            said_of.append(f"overridden: {row['gate']}: {row['file']} of the cohort instead of {row['overrides']}")
+            said_of.append(
+                f"overridden: {row['gate']}: {row['file']} of the cohort instead of {row['overrides']} ({row['instead_of']})"
+            )
     decision = rule_set.row(0, named=True)
     if decision["decision_overrides"] is not None:
         said_of.append(

@@ -52,17 +52,19 @@ def said_of_decision(verdict: dict[str, Any]) -> str:
     >>> said_of_decision(row | {"verdict": "fail", "inputs": "model.layers requests.trace"})
     'measured 50 %, not <= 20 %: model.layers, requests.trace'
     >>> said_of_decision(row | {"figure": None, "verdict": "refused", "inputs": "model.layers"})
-    'measured refused: no date in the source of model.layers'
+    'measured refused: no date, or one to come, in the source of model.layers'
     """
     waived = " (waived)" if verdict["waived"] else ""
     every = verdict["inputs"].split()
     paths = ", ".join(every[:_MOST_PATHS]) + (f" and {len(every) - _MOST_PATHS} more" if every[_MOST_PATHS:] else "")
     if verdict["verdict"] == "refused":
-        why = f"no date in the source of {paths}" if paths else "nothing was chosen"
+        why = f"no date, or one to come, in the source of {paths}" if paths else "nothing was chosen"
         return f"{verdict['gate']} refused: {why}{waived}"
     relation = "" if verdict["verdict"] == "pass" else "not "
     limit = f"{SYMBOLS[verdict['op']]} {shown(verdict['limit'], verdict['unit'])}"
     why = f": {paths}" if paths and verdict["verdict"] == "fail" else ""
+    if not why and verdict.get("metric") != "critical_pools" and not verdict.get("counted", 1):
+        why = ": no input that it rests on matches"
     return f"{verdict['gate']} {shown(verdict['figure'], verdict['unit'])}, {relation}{limit}{waived}{why}"
 
 

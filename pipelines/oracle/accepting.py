@@ -34,14 +34,14 @@ class Evidence:
         return self.provenance == "observed"
 
     def age_days(self, as_of: str | None) -> int | None:
-        """Return the days from the first date in its source; None where there is none.
+        """Return the days from the first date in its source; None where there is none, or it is yet to come.
 
         >>> Evidence("x", "observed", "run 2028-02-31, then 2028-02-28").age_days("2028-03-01")
         2
         """
         today = day_of(as_of)
         days = [day for found in _DATES.finditer(self.source or "") if (day := day_of(found[1])) is not None]
-        return (today - days[0]).days if today is not None and days else None
+        return (today - days[0]).days if today is not None and days and days[0] <= today else None
 
 
 @dataclass(frozen=True)
@@ -122,18 +122,14 @@ def _unobserved(metric: str, counted: Sequence[Evidence]) -> tuple[float, tuple[
 
 
 def _aged(counted: Sequence[Evidence], as_of: str | None) -> tuple[float | None, tuple[list[str], ...]]:
-    """Age of the oldest observed input in days, at least 0; and which are so old, or have no date.
-
-    Of inputs that are younger than the date of the plan, the oldest may be named or all, whose age is 0.
-    """
+    """Age of the oldest observed input in days; and which are so old, or have no age."""
     ages = {one.path: one.age_days(as_of) for one in counted if one.observed}
     undated = [path for path, age in ages.items() if age is None]
     if undated:
         return None, (undated,)
     known = {path: age for path, age in ages.items() if age is not None}
     oldest = max(known.values(), default=0)
-    paths = [path for path, age in known.items() if age == oldest]
-    return max(0, oldest), (paths, [path for path, age in known.items() if max(0, age) == max(0, oldest)])
+    return oldest, ([path for path, age in known.items() if age == oldest],)
 
 
 def objections_to(

@@ -30,10 +30,14 @@ class Reliance:
 
 @dataclass(frozen=True)
 class Found:
-    """The figure of a gate on the decision, and the inputs that make it; None where one of them has no date."""
+    """The figure of a gate on the decision, and the inputs that make it; None where one of them has no age.
+
+    ``counted`` is how many inputs it was looked for in.
+    """
 
     figure: float | None
     inputs: Sequence[str]
+    counted: int = 0
 
 
 def relied_on(
@@ -72,16 +76,16 @@ def decision_figure(metric: str, patterns: str | None, relied: Sequence[Reliance
     own = [one for one in relied if patterns is None or any(matches(word, one.path) for word in patterns.split())]
     unobserved = [one.path for one in own if not one.observed]
     if metric == "unobserved_inputs":
-        return Found(float(len(unobserved)), unobserved)
+        return Found(float(len(unobserved)), unobserved, len(own))
     if metric == "unobserved_share":
-        return Found(significant(len(unobserved) / len(own)) if own else 0.0, unobserved)
+        return Found(significant(len(unobserved) / len(own)) if own else 0.0, unobserved, len(own))
     dates = {one.path: dated(one.source) for one in own if one.observed}
-    undated = [path for path, day in dates.items() if day is None]
+    undated = [path for path, day in dates.items() if day is None or as_of is None or day > as_of]
     if undated or as_of is None:
-        return Found(None, undated)
-    ages = {path: max(0, (as_of - day).days) for path, day in dates.items() if day is not None}
+        return Found(None, undated, len(own))
+    ages = {path: (as_of - day).days for path, day in dates.items() if day is not None}
     oldest = max(ages.values(), default=0)
-    return Found(float(oldest), [path for path, age in ages.items() if age == oldest])
+    return Found(float(oldest), [path for path, age in ages.items() if age == oldest], len(own))
 
 
 def critical_pools(decision: pl.DataFrame, workers_less: pl.DataFrame) -> Found:
@@ -115,7 +119,7 @@ def judge_decision(
         waived = gate["blocking"] and bool(gate["waived"])
         rows.append(
             {name: gate[name] for name in ("gate", "metric", "unit", "op", "limit", "severity")}
-            | {"figure": found.figure, "inputs": " ".join(found.inputs)}
+            | {"figure": found.figure, "inputs": " ".join(found.inputs), "counted": found.counted}
             | judged(found.figure, gate["op"], gate["limit"])
             | {"waived": waived, "blocking": gate["blocking"] and not waived}
         )

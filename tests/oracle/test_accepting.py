@@ -33,7 +33,9 @@ NO_GROUNDS = Grounds(Objectives({}), {})
         ("2028-02-29", "2029-02-28", 365),
         ("2027-03-01", "2028-03-01", 366),
         # later than the plan
-        ("2026-12-02", "2026-11-30", -2),
+        # yet to come
+        ("2026-12-02", "2026-11-30", None),
+        ("2026-12-02, planned on 2026-11-01", "2026-11-30", None),
         # the first date that there is
         ("of 2026-11-20, again on 2026-01-01", "2026-11-30", 10),
         ("2027-02-29 2026-11-31 2026-00-10 2026-11-28", "2026-11-30", 2),
@@ -112,8 +114,8 @@ UNOBSERVED = ["service.prefill.tokens_per_second", "objectives.ttft"]
         ("evidence_age", "lte", 30, ["service.admission", "objectives.*"], (29, "pass", 0.03333333333),
          ["service.admission"]),
         ("evidence_age", "lte", 30, ["objectives.*"], (0, "pass", 1.0), []),
-        ("evidence_age", "lte", 30, ["requests.trace"], (0, "pass", 1.0), ["requests.trace"]),
-        ("evidence_age", "lte", 1000, None, (None, "refused", None), ["network.effective_bandwidth"]),
+        ("evidence_age", "lte", 30, ["requests.trace"], (None, "refused", None), ["requests.trace"]),
+        ("evidence_age", "lte", 1000, None, (None, "refused", None), ["network.effective_bandwidth", "requests.trace"]),
     ],
 )  # fmt: skip
 def test_verdicts_on_a_decision(
@@ -165,13 +167,12 @@ def test_a_decision_with_no_topology_has_no_pools() -> None:
     assert objections_to(receipt_with([]), "no_topology_qualifies", verdicts) == expected[:1]
 
 
-def test_inputs_of_the_future_are_not_older_than_others() -> None:
-    """All have an age of 0; the one that was observed first may be said to be the oldest."""
-    evidence = [Evidence("a", "observed", "2026-12-02"), Evidence("b", "observed", "2026-12-01")]
+def test_inputs_of_the_future_have_no_age() -> None:
+    evidence = [Evidence("a", "observed", "2026-12-02"), Evidence("b", "observed", "2026-11-01")]
     [found] = judge_decision(
-        [gate_on_decision("any", "evidence_age", "lte", 1)], evidence, "2026-11-30", NO_GROUNDS, None
+        [gate_on_decision("any", "evidence_age", "lte", 90)], evidence, "2026-11-30", NO_GROUNDS, None
     )
-    assert (found.judged.figure, found.inputs) == (0, (["b"], ["a", "b"]))
+    assert (found.judged.figure, found.judged.verdict, found.inputs) == (None, "refused", (["a"],))
 
 
 def test_gates_on_scenarios_and_of_other_cohorts_are_left_out() -> None:
