@@ -1,6 +1,7 @@
 """The only assembly: assets, checks, job, storage."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import dagster as dg
@@ -11,6 +12,7 @@ from pipelines.assets.frames_io import FrameStore, StoredFrames
 from pipelines.assets.judge import judge_assets
 from pipelines.assets.progress import step_progress
 from pipelines.assets.source import PlanSource, declared_rules
+from pipelines.declarations import DeclarationProblems, Rules
 from pipelines.declarations.known import known_cohorts
 from pipelines.declarations.places import instance_directory, own_rules, rules_directory
 from pipelines.gates.rules import with_own
@@ -25,13 +27,23 @@ def frames_directory() -> str:
     return str(instance_directory() / "frames")
 
 
+def _readable(directory: Path, of_cohorts: Sequence[Path]) -> Iterator[Rules]:
+    """The rules of single cohorts; those that are faulty are named and left out, and stop the plans of their own cohort alone."""
+    for own in of_cohorts:
+        try:
+            yield declared_rules(directory, Path(os.path.abspath(own)))
+        except DeclarationProblems as faulty:
+            for problem in faulty.problems:
+                dg.get_dagster_logger().warning(str(problem))
+
+
 def definitions(rules_in: Path | None = None, of_cohorts: Sequence[Path] = ()) -> dg.Definitions:
     """Everything phaseledger defines, with the gates of a rules directory (the project's if None) as asset checks.
 
     So are the gates of ``of_cohorts``, directories with rules of single cohorts: a check that a cohort does not have says so.
     """
     directory = (rules_in or rules_directory()).resolve()
-    rules = with_own(declared_rules(directory), [declared_rules(directory, own.resolve()) for own in of_cohorts])
+    rules = with_own(declared_rules(directory), list(_readable(directory, of_cohorts)))
     frames = frames_directory()
     return dg.Definitions(
         assets=[

@@ -57,10 +57,10 @@ def gates(target: str, output: str, every: bool, rules_option: str | None, as_of
     from pipelines.cli.gates_places import places
     from pipelines.cli.gates_reading import sealed_receipt
     from pipelines.cli.planning import planned
-    from pipelines.declarations.places import cohorts_directory, own_rules, rules_directory
+    from pipelines.declarations.places import chosen_rules, cohorts_directory, own_rules
 
-    rules = Path(rules_option) if rules_option else rules_directory()
     with problems_reported(output):
+        rules = chosen_rules(rules_option)
         file, cohort = _receipt_or_cohort(target)
         if file is None:
             assert cohort is not None

@@ -39,11 +39,10 @@ def plan(
     2: bad input. 3: the verifier disagrees with the receipt.
     """
     from pipelines.cli.planning import planned
-    from pipelines.declarations.places import cohort_path, rules_directory
+    from pipelines.declarations.places import chosen_rules, cohort_path
 
-    rules = Path(rules_option) if rules_option else rules_directory()
     with problems_reported(output):
-        place = cohort_path(cohort)
+        place, rules = cohort_path(cohort), chosen_rules(rules_option)
     result = planned(place, rules, Path(out) if out else None, as_of, output, quiet=quiet)
     if output == "json":
         click.echo(json.dumps(result.as_json(), indent=2, ensure_ascii=False))

@@ -52,6 +52,11 @@ def print_report(result: PlanResult) -> None:
     click.echo(f"matrix   {result.matrix}")
 
 
+def _echo(line: str) -> None:
+    """A line with words of people in it, without what a terminal would act on."""
+    click.echo("".join(letter if letter.isprintable() else "?" for letter in line))
+
+
 def _print_requests(result: PlanResult) -> None:
     """What the plan is for, what was left out of the log, and what is doubtful about it."""
     of, ratio = result.requests, result.requests["hit_ratio"]
@@ -136,10 +141,10 @@ def _print_decision(result: PlanResult) -> None:
         label = {"passes_but_larger": "not chosen", "nearest_miss": "rejected"}.get(row["standing"])
         if label is not None:
             nearest = "nearest miss " if row["standing"] == "nearest_miss" else ""
-            click.echo(f"{label}: {row['topology']} ({nearest}{row['scenario']}): {row['reason']}")
+            _echo(f"{label}: {row['topology']} ({nearest}{row['scenario']}): {row['reason']}")
     for said in result.on_decision:
-        click.echo(f"on the decision: {said}")
+        _echo(f"on the decision: {said}")
     for line in result.rules:
-        click.echo(line)
+        _echo(line)
     if chosen is not None and result.objections:
-        click.echo(f"not accepted: {'; '.join(result.objections)}")
+        _echo(f"not accepted: {'; '.join(result.objections)}")

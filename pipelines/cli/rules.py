@@ -157,9 +157,9 @@ def tests_verb(files: tuple[Path, ...], rules_option: str | None, substring: str
 
 
 def _directory(option: str | None) -> Path:
-    from pipelines.declarations.places import rules_directory
+    from pipelines.declarations.places import chosen_rules
 
-    return Path(option) if option else rules_directory()
+    return chosen_rules(option)
 
 
 def _refuse(path: str, found: str, hint: str | None) -> NoReturn:

@@ -342,7 +342,7 @@ def _inputs(gate: PlacedGate) -> Iterator[Problem]:
         yield gate.problem("where.input", f"{CRITICAL_POOLS} is not of inputs; expected nothing here")
         return
     for place, pattern in enumerate(gate.words("input") or ()):
-        if not any(matches(pattern, path) for path in _INPUT_PATHS):
+        if not any(matches(pattern, path) for path in _INPUT_PATHS) and not pattern.startswith("objectives.buckets."):
             message = f"no input is called {show(pattern)}; expected a path of the inputs table, * for any part of one"
             where = (*gate.where, "where", "input", place)
             yield gate.document.problem(where, message, did_you_mean(pattern, _INPUT_PATHS))

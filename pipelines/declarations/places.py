@@ -53,12 +53,20 @@ def rules_directory() -> Path:
 
 
 def own_rules(cohort: str | os.PathLike[str], directory: str | os.PathLike[str] | None = None) -> Path | None:
-    """``rules/`` beside the cohort.yaml at or in ``cohort``; None where it has none, or they are those of the rules ``directory``."""
+    """``rules/`` beside the cohort.yaml at or in ``cohort``, whatever it is; None where there is none, or it is the rules ``directory``."""
     place = Path(cohort)
     own = (place if place.is_dir() else place.parent) / "rules"
-    if not own.is_dir() or not (place.is_dir() or place.name == "cohort.yaml"):
+    if not os.path.lexists(own) or not (place.is_dir() or place.name == "cohort.yaml"):
         return None
-    return None if directory is not None and Path(directory).exists() and own.samefile(directory) else own
+    same = directory is not None and Path(directory).exists() and own.exists() and own.samefile(directory)
+    return None if same else own
+
+
+def chosen_rules(option: str | None) -> Path:
+    """The rules directory that a person names, or else the usual one; DeclarationProblems where an empty name is given."""
+    if option is not None and not option.strip():
+        raise DeclarationProblems([Problem("--rules", 1, 1, "", "is empty; expected a directory of rules (*.yaml)")])
+    return rules_directory() if option is None else Path(option)
 
 
 def export_directory(cohort: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 from pipelines.declarations.documents import Document, optional_text, read_documents
 from pipelines.declarations.gates import BUCKET_WORDS, PlacedGate, gate_problems, placed_gates
 from pipelines.declarations.gates_together import contradictions, override_problems, overrides_nothing, repeated_names
-from pipelines.declarations.problems import Problem, plain
+from pipelines.declarations.problems import Problem, plain, show
 from pipelines.declarations.schema import schema_problems, without_repeats
 from pipelines.declarations.text import reason
 from pipelines.declarations.typed import DECISION_KINDS, RULE_KINDS, SCENARIO_KINDS, DecisionRule, Rules
@@ -62,8 +62,8 @@ def read_rules(
     gates, decision = _standing(layers), (layers[-1].decisions or base.decisions)[-1]
     by_name = {str(gate.get("id")): gate for gate in gates}
     waivers = [waiver.typed(by_name[str(waiver.get("gate"))]) for layer in layers for waiver in layer.waivers]
-    before = {gate.get("id"): gate.summary for gate in base.gates}
-    typed = [gate.typed(before.get(gate.get("id")) if gate.has("overrides") else None) for gate in gates]
+    before = {str(gate.get("id")): gate.summary for gate in base.gates}
+    typed = [gate.typed(before.get(str(gate.get("id"))) if gate.has("overrides") else None) for gate in gates]
     return Rules(tuple(typed), _decision(decision), tuple(waivers)), []
 
 
@@ -99,8 +99,10 @@ def _layer(folder: Path) -> _Layer:
 def _standing(layers: Sequence[_Layer]) -> list[PlacedGate]:
     """The gates that hold: those of the directory, or what stands in their place, then what the cohort adds."""
     base, own = layers[0].gates, [gate for layer in layers[1:] for gate in layer.gates]
-    instead = {gate.get("id"): gate for gate in own if gate.has("overrides")}
-    return [instead.get(gate.get("id"), gate) for gate in base] + [gate for gate in own if not gate.has("overrides")]
+    instead = {plain(gate.get("id")): gate for gate in own if gate.has("overrides")}
+    return [instead.get(plain(gate.get("id")), gate) for gate in base] + [
+        gate for gate in own if not gate.has("overrides")
+    ]
 
 
 def _meaning(layers: Sequence[_Layer]) -> Iterator[tuple[Document, Problem]]:
@@ -110,7 +112,9 @@ def _meaning(layers: Sequence[_Layer]) -> Iterator[tuple[Document, Problem]]:
         yield from ((gate.document, problem) for gate in layer.gates for problem in gate_problems(gate))
         yield from ((gate.document, problem) for gate, problem in repeated_names(layer.gates))
         yield from (
-            (waiver.document, problem) for waiver in layer.waivers for problem in waiver_problems(waiver, standing)
+            (waiver.document, problem)
+            for waiver in layer.waivers
+            for problem in waiver_problems(waiver, layer.gates if layer is layers[0] else standing)
         )
         yield from ((document, problem) for document in layer.decisions for problem in _decision_problems(document))
         yield from _second_decisions(layer.decisions)
@@ -132,6 +136,10 @@ def _files(folder: Path) -> tuple[list[Path], list[Problem]]:
         return [], [Problem(str(folder), 1, 1, "", f"does not exist; {expected}")]
     except (OSError, ValueError) as error:
         return [], [Problem(str(folder), 1, 1, "", f"cannot be read: {reason(error)}; {expected}")]
+    unreadable = [name for name in names if not name.isprintable()]
+    if unreadable:
+        shown = show(unreadable[0].encode("utf-8", "replace").decode())
+        return [], [Problem(str(folder), 1, 1, "", f"holds a file called {shown}; expected names in printable UTF-8")]
     files = [folder / name for name in names if name.endswith((".yaml", ".yml")) and not name.startswith(".")]
     return files, [] if files else [Problem(str(folder), 1, 1, "", f"holds no *.yaml; {expected}")]
 

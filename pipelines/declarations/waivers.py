@@ -83,11 +83,11 @@ def _nowhere(waiver: PlacedWaiver, gate: PlacedGate, name: str) -> Iterator[Prob
     if topologies and gate.on_decision:
         yield waiver.problem("where.topology", f"{plain(name)} is a gate on the decision; expected no topologies")
     elif topologies and not set(topologies) & set(gate.topologies):
-        message = f"{plain(name)} at {gate.place} does not concern {' or '.join(topologies)}"
+        message = f"{plain(name)} at {gate.place} does not concern {' or '.join(map(plain, topologies))}"
         yield waiver.problem("where.topology", f"{message}; expected {', '.join(gate.topologies)}")
     of_gate = gate.words("cohort")
     if cohorts and of_gate and not set(cohorts) & set(of_gate):
-        message = f"{plain(name)} at {gate.place} does not concern {' or '.join(cohorts)}"
+        message = f"{plain(name)} at {gate.place} does not concern {' or '.join(map(plain, cohorts))}"
         yield waiver.problem("where.cohort", f"{message}; expected {', '.join(of_gate)}")
 
 

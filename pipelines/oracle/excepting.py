@@ -76,12 +76,13 @@ def check_exceptions(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
 
 
 def _check_waives(ledger: Ledger, where: str, topologies: Sequence[str], gate: Mapping[str, Any]) -> None:
-    """Check that an exception is of a blocking gate, and for topologies that this concerns."""
-    ledger.same(CHECK, f"{where}.gate", gate["blocking"], True, f"only a blocking gate is waived: {gate['id']}")
+    """Check that an exception is of a blocking gate, and for topologies that this concerns; or was of the gate that it overrides."""
+    if gate["overrides"] is None:
+        ledger.same(CHECK, f"{where}.gate", gate["blocking"], True, f"only a blocking gate is waived: {gate['id']}")
     ledger.same(CHECK, f"{where}.topologies", len(set(topologies)), len(topologies), "each topology once")
     concerned = [name for name in topologies if name in gate["topologies"]]
     ledger.listed(CHECK, f"{where}.topologies", topologies, concerned, f"{gate['id']} does not concern the others")
-    some = bool(topologies) == bool(gate["topologies"])
+    some = bool(topologies) == bool(gate["topologies"]) or gate["overrides"] is not None
     ledger.holds(CHECK, f"{where}.topologies", some, topologies, gate["topologies"], "what it waives the gate for")
 
 

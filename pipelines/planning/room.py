@@ -54,7 +54,7 @@ def _pairs(most: int, prefill: int, decode: int) -> np.ndarray:
 
 
 def fewest_gpus(
-    inputs: InputTable, workload: Workload, gates: pl.DataFrame, topology: Topology
+    inputs: InputTable, workload: Workload, gates: pl.DataFrame, topology: Topology, parts: float
 ) -> tuple[int, str] | None:
     """The fewest GPUs with which a scenario of ``topology`` passes, and the first such scenario; None where none does."""
     thresholds = workload.thresholds(inputs)
@@ -70,7 +70,7 @@ def fewest_gpus(
     found: list[tuple[int, int, str]] = []
     for layout, own in layouts(scenarios):
         for part in own.iter_slices(_ROWS):
-            rows = Rows(layout, sizes_of(part), part["gpus"].cast(pl.Float64).to_numpy(), 0.0)
+            rows = Rows(layout, sizes_of(part), part["gpus"].cast(pl.Float64).to_numpy(), parts)
             passing = part.filter(pl.Series(stand(larger, workload, rows, rules).passes))
             found += list(passing.select("gpus", "place", "scenario").iter_rows())
     return (min(found)[0], min(found)[2]) if found else None

@@ -10,7 +10,7 @@ import polars as pl
 from pipelines.frames.changes import BreakEvenRows, SensitivityRows, WorkerLessRows
 from pipelines.frames.changes import Speaking as SpeakingRows
 from pipelines.frames.inputs import InputTable
-from pipelines.gates.rules import applicable, preferred_keys
+from pipelines.gates.rules import applicable, part_weights, preferred_keys
 from pipelines.planning.changes import (
     BreakEven,
     Speaking,
@@ -121,7 +121,9 @@ def _fix(rows: list[BreakEven]) -> dict[str, Any]:
 
 
 def _more_gpus(decided: Decided, topology: str) -> dict[str, Any]:
-    found = fewest_gpus(decided.inputs, decided.workload, decided.gates, TOPOLOGIES[topology])
+    of = TOPOLOGIES[topology]
+    parts = of.operating_parts(part_weights(decided.preference))
+    found = fewest_gpus(decided.inputs, decided.workload, decided.gates, of, parts)
     return {} if found is None else {"more_gpus": found[0], "more_gpus_scenario": found[1]}
 
 

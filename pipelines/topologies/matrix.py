@@ -13,10 +13,12 @@ from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.requests import edges_of
 
 LATENCIES = ("ttft", "tpot", "e2e")
-BY_BUCKET = {
-    f"{name}_by_bucket": f"{name}_s" for name in ("ttft", "tpot", "e2e", "prefill_wait", "transfer", "decode_wait")
+BY_BUCKET = {f"{name}_by_bucket": f"{name}_s" for name in ("ttft", "tpot", "e2e", "prefill_wait", "decode_wait")} | {
+    "transfer_by_bucket": "moved_s"
 }
 """Columns that list a figure of every bucket, and where it comes from."""
+
+_MOVING = ("transfer_wait_s", "kv_movement_s")
 
 
 class MixedCohortsError(ValueError):
@@ -75,9 +77,14 @@ def scenario_matrix(evaluations: list[pl.DataFrame], inputs: InputTable, weights
     moved = pl.when(pl.col("topology").is_in(separating)).then(pl.col("transfer_wait_s") + pl.col("kv_movement_s"))
     exported = round_results(
         lanes.with_columns(transfer_s=moved, transfer_share=moved / pl.lit(growth, pl.Float64)).drop(
-            lane for lane in LANES if lane not in BY_BUCKET.values()
+            lane for lane in LANES if lane not in (*BY_BUCKET.values(), *_MOVING)
         )
     ).with_columns(lanes["refusal_limit", "rate_rps"])  # declared or solved, with digits of their own
+    exported = exported.with_columns(
+        round_results(
+            exported.select(moved_s=pl.when(pl.col("transfer_s").is_not_null()).then(pl.sum_horizontal(_MOVING)))
+        )
+    )
     exported = _judged(exported, inputs)
     parts = {name: topology.operating_parts(weights) for name, topology in TOPOLOGIES.items()}
     judged = {name: pl.col(column) for name, column in BY_BUCKET.items()}

@@ -179,3 +179,20 @@ def test_a_frame_is_stored_and_read_back_per_partition(tmp_path: Path) -> None:
     read = store.load_input(dg.build_input_context(asset_key=key("x/y"), partition_key="one"))
     assert read.equals(frame)
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.*")] == ["x/y/one.parquet"]
+
+
+def test_faulty_rules_of_one_cohort_leave_the_others_alone(project: Path, tmp_path: Path) -> None:
+    for name, text in (("broken", "gates: [\n"), ("sound", OWN)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "own.yaml").write_text(text)
+    found = definitions(project / "rules", [tmp_path / "broken", tmp_path / "sound", tmp_path / "missing"])
+    assert {one.name for one in found.resolve_asset_graph().asset_check_keys} == GATES | {"few"}
+
+
+OWN = """\
+apiVersion: phaseledger/v1
+kind: Capacity
+metadata: {name: own, owner: team}
+gates:
+  - {id: few, metric: gpus, bound: nominal, op: lte, limit: 4, severity: error, blocking: true}
+"""

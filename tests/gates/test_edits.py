@@ -229,3 +229,65 @@ def test_evidence_that_is_too_old(source: str, age: float | None, verdict: str, 
     found = receipt["decision"]["verdicts"][0]
     assert (found["figure"], found["verdict"], found["inputs"]) == (age, verdict, ["network.effective_bandwidth"])
     assert (receipt["as_of"], receipt["decision"]["accepted"]) == ("2026-11-30", verdict == "pass")
+
+
+def test_parts_that_are_too_many_for_any_number_of_gpus(rules: Path, plan: Plan) -> None:
+    (rules / "few.yaml").write_text(document("Capacity", gates=[gate("few_parts", "operating_parts", "lte", 3)]))
+    receipt = plan()
+    assert receipt["decision"]["outcome"] == "no_topology_qualifies"
+    more = {row["topology"]: row["more_gpus"] for row in receipt["changes"]["speaking"]}
+    assert more["chunked"] is None
+    assert more["disaggregated"] is None
+
+
+def test_what_moves_on_average(rules: Path, plan: Plan) -> None:
+    """The weighted mean is of exported figures: lanes as the receipt shows them, added and rounded."""
+    moves = gate(
+        "moves", "transfer", "lte", "20 ms", aggregate="request_weighted", where={"topology": ["disaggregated"]}
+    )
+    (rules / "moves.yaml").write_text(document("TransferBudget", gates=[moves]))
+    receipt = plan()
+    requests = {row["bucket"]: row["requests"] for row in receipt["workload"]["buckets"]}
+    row = next(row for row in receipt["scenarios"] if row["scenario"] == "disaggregated/p2/d1")
+    lanes = row["bounds"]["nominal"]["lanes"]
+    mean = (
+        sum((one["transfer_wait_s"] + one["kv_movement_s"]) * requests[one["bucket"]] for one in lanes)
+        / requests["all"]
+    )
+    assert verdict(receipt, row["scenario"], "moves")["figure"] == pytest.approx(mean, rel=1e-9)
+
+
+def test_another_cohorts_exception_does_not_keep_a_cohort_from_an_override(rules: Path, plan: Plan) -> None:
+    waiver = {"gate": "stall", "where": {"cohort": ["slow-link"]}, "reason": "batch", "owner": "batch"}
+    (rules / "waived.yaml").write_text(document("Exceptions", exceptions=[waiver | {"expires": "2026-12-31"}]))
+    informs = gate("stall", "stall", "lte", "1 s", overrides="latency.yaml") | {"severity": "warn", "blocking": False}
+    receipt = plan(own=document("LatencyObjective", gates=[informs]))
+    assert receipt["decision"]["topology"] == "aggregated"
+    assert [row["standing"] for row in receipt["rules"]["exceptions"]] == ["other_cohort"]
+
+
+def test_worth_the_second_pool(rules: Path, plan: Plan) -> None:
+    worth = gate(
+        "worth_it", "tpot_worst", "lte", {"baseline": "chunked", "times": 0.9}, where={"topology": ["disaggregated"]}
+    )
+    (rules / "worth.yaml").write_text(document("Capacity", gates=[worth]))
+    receipt = plan()
+    best = min(
+        row["bounds"]["nominal"]["tpot_worst_s"]
+        for row in receipt["scenarios"]
+        if (row["topology"], row["gpus"]) == ("chunked", 3) and row["bounds"]["nominal"]["status"] == "evaluated"
+    )
+    found = verdict(receipt, "disaggregated/p2/d1", "worth_it")
+    assert found["limit"] == pytest.approx(0.9 * best, rel=1e-9)
+    assert found["verdict"] == ("pass" if found["figure"] <= found["limit"] else "fail")
+
+
+def test_one_worker_may_be_lost(rules: Path, plan: Plan) -> None:
+    spare = {"id": "spare", "metric": "critical_pools", "op": "lte", "limit": 0, "severity": "error", "blocking": True}
+    (rules / "spare.yaml").write_text(document("Capacity", gates=[spare]))
+    receipt = plan()
+    chosen = next(row for row in receipt["changes"]["speaking"] if row["topology"] == "disaggregated")
+    critical = sum(not row["passes"] for row in chosen["one_worker_less"])
+    assert critical == 2
+    assert receipt["decision"]["verdicts"][0]["figure"] == critical
+    assert not receipt["decision"]["accepted"]
