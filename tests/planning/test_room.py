@@ -57,7 +57,15 @@ def test_the_fewest_gpus_are_those_of_trying_all(seed: int, topology: str) -> No
         pl.col("passes") & (pl.col("topology") == topology) & (pl.col("gpus") > 3)
     )
     first = own.sort("gpus", "place").select("gpus", "scenario").row(0) if own.height else None
-    assert fewest_gpus(asked.inputs, asked.workload, asked.gates, TOPOLOGIES[topology]) == first
+    assert fewest_gpus(asked.inputs, asked.workload, asked.gates, TOPOLOGIES[topology], 9.0) == first
+
+
+def test_the_parts_of_the_topology_are_judged() -> None:
+    """Of parts there are as many on more GPUs."""
+    asked = asked_of(3, {"metric": "operating_parts", "limit": 11.0}, gpus=2, gpus_p=None, gpus_d=None, rate=0.1)
+    own = TOPOLOGIES["disaggregated"]
+    assert fewest_gpus(asked.inputs, asked.workload, asked.gates, own, 11.0) is not None
+    assert fewest_gpus(asked.inputs, asked.workload, asked.gates, own, 12.0) is None
 
 
 def test_the_largest_inventory_that_is_not_too_large_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,8 +74,8 @@ def test_the_largest_inventory_that_is_not_too_large_is_looked_at(monkeypatch: p
     asked = asked_of(3, rule, gpus=2, gpus_p=None, gpus_d=None, tpot=0.05, ttft=3.0, e2e=None, rate=0.1)
     own = TOPOLOGIES["disaggregated"]
     monkeypatch.setattr("pipelines.planning.room.MOST_SCENARIOS", 15)
-    found = fewest_gpus(asked.inputs, asked.workload, asked.gates, own)
+    found = fewest_gpus(asked.inputs, asked.workload, asked.gates, own, 11.0)
     assert found is not None
     assert found[0] == 6
     monkeypatch.setattr("pipelines.planning.room.MOST_SCENARIOS", 14)
-    assert fewest_gpus(asked.inputs, asked.workload, asked.gates, own) is None
+    assert fewest_gpus(asked.inputs, asked.workload, asked.gates, own, 11.0) is None
