@@ -53,7 +53,9 @@ def asked(workers: int) -> Asked:
         "requests.arrival_scv": rate
         | {"path": "requests.arrival_scv", "unit": "ratio", "value": 1.0, "conservative": 1.0},
     } | rows
-    return Asked(replace(inputs, rows=rows), Workload(*frames), gates_frame(rules, "benchmark", None), preference_frame(rules))
+    return Asked(
+        replace(inputs, rows=rows), Workload(*frames), gates_frame(rules, "benchmark", None), preference_frame(rules)
+    )
 
 
 def main() -> None:
