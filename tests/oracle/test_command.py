@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +33,6 @@ def test_every_shipped_cohort_is_verified(receipt_directories: dict[str, Path]) 
         assert {"seal", "canonical form", "fingerprint", "lanes", "loads", "matrix", "verdicts", "decision"} <= set(
             verification.checked
         )
-
-
-def test_verification_is_quick(receipt_directory: Path) -> None:
-    start = time.perf_counter()
-    verify(receipt_directory / "receipt.json")
-    assert time.perf_counter() - start < 2.0
 
 
 @pytest.mark.parametrize(
