@@ -38,6 +38,14 @@ class NotAcceptedError(Exception):
     """The decision is not accepted; its text says why."""
 
 
+class StaleDecisionError(Exception):
+    """The stored decision does not follow from the stored verdicts."""
+
+    def __init__(self) -> None:
+        """Say what to do."""
+        super().__init__("the stored decision is not that of the stored verdicts; run the whole plan")
+
+
 def _described(gate: Gate) -> str:
     limit = str(gate.limit)
     if gate.objective is not None:
@@ -121,7 +129,7 @@ def accepted_asset(rules: Rules) -> dg.AssetsDefinition:
             frames["gates"],
         )
         if not again.equals(frames["decision"]):
-            raise NotAcceptedError("the stored decision is not that of the stored verdicts; plan again")
+            raise StaleDecisionError
         found = objections(again, frames["acceptance"], frames["exceptions"])
         if found:
             raise NotAcceptedError("; ".join(objection_said(one, frames) for one in found))

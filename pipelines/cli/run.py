@@ -156,10 +156,10 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
     shown = headlines(frames["scenario_matrix"], frames["decision"])
     inputs = InputTable.of(frames["cohort"])
     gates = resolved(frames["gates"], inputs)
-    verified = instance.get_latest_materialization_event(dg.AssetKey("verified_receipt"))
+    of_cohort = dg.AssetRecordsFilter(asset_key=dg.AssetKey("verified_receipt"), asset_partitions=[name])
+    verified = instance.fetch_materializations(of_cohort, limit=1).records[0].asset_materialization
     assert verified is not None
-    assert verified.asset_materialization is not None
-    checked = verified.asset_materialization.metadata
+    checked = verified.metadata
     own = {row["gate"]: row for row in gates.iter_rows(named=True)}
     against = objections(frames["decision"], frames["acceptance"], frames["exceptions"])
     return PlanResult(

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pipelines.declarations.documents import Document, read_documents
+from pipelines.declarations.folders import yaml_files
 from pipelines.declarations.problems import Problem, plain
 from pipelines.declarations.rule_tests_meaning import meaning_problems
 from pipelines.declarations.rule_tests_placed import PlacedTest, RuleTest
 from pipelines.declarations.schema import schema_problems, without_repeats
-from pipelines.declarations.text import reason
 from pipelines.declarations.typed import RULE_KINDS, Rules
 
 KIND = "RuleTest"
@@ -28,18 +28,7 @@ def placed_tests(document: Document) -> Iterator[PlacedTest]:
 
 def files_of_tests(rules_directory: str | os.PathLike[str]) -> tuple[list[Path], list[Problem]]:
     """The files of tests in a rules directory, or why there is none."""
-    folder = Path(rules_directory) / FOLDER
-    expected = "expected a directory of tests of rules (*.yaml)"
-    try:
-        names = sorted(os.listdir(folder))
-    except NotADirectoryError:
-        return [], [Problem(str(folder), 1, 1, "", f"is a file; {expected}")]
-    except FileNotFoundError:
-        return [], [Problem(str(folder), 1, 1, "", f"does not exist; {expected}")]
-    except (OSError, ValueError) as error:
-        return [], [Problem(str(folder), 1, 1, "", f"cannot be read: {reason(error)}; {expected}")]
-    files = [folder / name for name in names if name.endswith((".yaml", ".yml")) and not name.startswith(".")]
-    return files, [] if files else [Problem(str(folder), 1, 1, "", f"holds no *.yaml; {expected}")]
+    return yaml_files(Path(rules_directory) / FOLDER, "expected a directory of tests of rules (*.yaml)")
 
 
 def read_rule_tests(files: Iterable[Path], rules: Rules | None) -> tuple[list[RuleTest], list[Problem]]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.declarations.documents import Document, optional_text, read_documents
+from pipelines.declarations.folders import yaml_files
 from pipelines.declarations.gates import BUCKET_WORDS, PlacedGate, gate_problems, placed_gates
 from pipelines.declarations.gates_together import contradictions, override_problems, overrides_nothing, repeated_names
-from pipelines.declarations.problems import Problem, plain, show
+from pipelines.declarations.problems import Problem, plain
 from pipelines.declarations.schema import schema_problems, without_repeats
-from pipelines.declarations.text import reason
 from pipelines.declarations.typed import DECISION_KINDS, RULE_KINDS, SCENARIO_KINDS, DecisionRule, Rules
 from pipelines.declarations.waivers import PlacedWaiver, placed_waivers, waiver_problems
 
@@ -87,7 +87,7 @@ def bucket_problems(
 
 
 def _layer(folder: Path) -> _Layer:
-    files, problems = _files(folder)
+    files, problems = yaml_files(folder, "expected a directory of rules (*.yaml)")
     documents: list[Document] = []
     for file in files:
         found, unread = read_documents(file, EXPECTED)
@@ -124,24 +124,6 @@ def _meaning(layers: Sequence[_Layer]) -> Iterator[tuple[Document, Problem]]:
     for layer in layers[1:]:
         yield from ((gate.document, problem) for gate, problem in override_problems(layer.gates, base.gates))
         yield from _decisions_instead(layer, base)
-
-
-def _files(folder: Path) -> tuple[list[Path], list[Problem]]:
-    expected = "expected a directory of rules (*.yaml)"
-    try:
-        names = sorted(os.listdir(folder))
-    except NotADirectoryError:
-        return [], [Problem(str(folder), 1, 1, "", f"is a file; {expected}")]
-    except FileNotFoundError:
-        return [], [Problem(str(folder), 1, 1, "", f"does not exist; {expected}")]
-    except (OSError, ValueError) as error:
-        return [], [Problem(str(folder), 1, 1, "", f"cannot be read: {reason(error)}; {expected}")]
-    unreadable = [name for name in names if not name.isprintable()]
-    if unreadable:
-        shown = show(unreadable[0].encode("utf-8", "replace").decode())
-        return [], [Problem(str(folder), 1, 1, "", f"holds a file called {shown}; expected names in printable UTF-8")]
-    files = [folder / name for name in names if name.endswith((".yaml", ".yml")) and not name.startswith(".")]
-    return files, [] if files else [Problem(str(folder), 1, 1, "", f"holds no *.yaml; {expected}")]
 
 
 def _missing(layer: _Layer) -> Iterator[Problem]:

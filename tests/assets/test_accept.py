@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 import yaml
 
-from pipelines.assets.accept import NotAcceptedError
+from pipelines.assets.accept import NotAcceptedError, StaleDecisionError
 from pipelines.assets.frames_io import StoredFrames
 from pipelines.assets.judge import StaleSearchError, verdicts
 from pipelines.definitions import JOB, REJUDGE, definitions, frames_directory
@@ -121,7 +121,7 @@ def test_a_decision_that_does_not_follow_from_the_verdicts_is_not_accepted(bench
     path = Path(frames_directory(), "verdicts", f"{COHORT}.parquet")
     spoiled = pl.read_parquet(path).with_columns(verdict=pl.lit("fail"), margin=pl.lit(-1.0))
     spoiled.write_parquet(path)
-    with pytest.raises(NotAcceptedError, match="not that of the stored verdicts"):
+    with pytest.raises(StaleDecisionError, match="not that of the stored verdicts"):
         bench.run(only=["accepted"])
 
 
