@@ -220,6 +220,7 @@ def test_a_gate_for_other_cohorts_does_not_apply(rules: Path, plan: Plan) -> Non
         ("nixlbench of 2026-10-31", 30.0, "pass"),
         ("nixlbench of 2026-10-30", 31.0, "fail"),
         ("nixlbench", None, "refused"),
+        ("nixlbench of 2026-12-01", None, "refused"),
     ],
 )
 def test_evidence_that_is_too_old(source: str, age: float | None, verdict: str, rules: Path, plan: Plan) -> None:
