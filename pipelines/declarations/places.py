@@ -69,9 +69,14 @@ def chosen_rules(option: str | None) -> Path:
     return rules_directory() if option is None else Path(option)
 
 
+def receipts_directory() -> Path:
+    """``receipts/`` of the project: the receipts of its plans, whose layout is in docs/receipts.md."""
+    return _as_seen(project_directory() / "receipts")
+
+
 def export_directory(cohort: str) -> Path:
-    """``receipts/COHORT/`` of the project."""
-    return _as_seen(project_directory() / "receipts" / cohort)
+    """``receipts/COHORT/`` of the project: where the last receipt of a cohort is found."""
+    return receipts_directory() / cohort
 
 
 def _as_seen(path: Path) -> Path:

@@ -14,9 +14,10 @@ from pipelines.frames.workload import ALL
 from pipelines.gates.rules import part_weights
 from pipelines.receipts.cache import kv_section, transfer_section
 from pipelines.receipts.changes import changes_section, search_section
+from pipelines.receipts.decision import decision_section, rejected_section
 from pipelines.receipts.matrix_csv import matrix_csv
 from pipelines.receipts.plan import PlanFrames
-from pipelines.receipts.rules import decision_section, rejected_section, rules_section
+from pipelines.receipts.rules import rules_section
 from pipelines.receipts.scenarios import scenarios_section
 from pipelines.topologies.constants import MIXED
 from pipelines.topologies.declared import PART_KINDS, TOPOLOGIES, TopologyPath
@@ -51,14 +52,14 @@ def build_receipt(plan: PlanFrames) -> tuple[Json, bytes]:
         "truth_boundary": {"statement": STATEMENT, "latency_label": "modeled", "unmeasured": list(UNMEASURED)},
         "fingerprint": plan.frozen["fingerprint"].item(),
         "cohort": {"name": plan.frozen["name"].item(), "title": plan.frozen["title"].item()},
-        "as_of": plan.rule_set["as_of"].item(),
+        "as_of": plan.rules.as_of,
         "inputs": inputs_json(plan.inputs),
         "workload": _workload(plan),
         "kv": kv_section(plan),
         "service": _service(plan),
         "transfer": transfer_section(plan),
         "topologies": _topologies(plan),
-        "rules": rules_section(plan),
+        "rules": rules_section(plan.rules, plan.table),
         "scenarios": scenarios_section(plan),
         "decision": decision_section(plan),
         "rejected": rejected_section(plan),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from pipelines.frames.inputs import InputTable
+from pipelines.receipts.rules import RuleFrames
 from pipelines.topologies.question import Workload
 
 
@@ -37,6 +38,11 @@ class PlanFrames:
     def workload(self) -> Workload:
         """The requests as topologies read them."""
         return Workload(self.buckets, self.strata, self.outputs)
+
+    @property
+    def rules(self) -> RuleFrames:
+        """The rules of the plan."""
+        return RuleFrames(self.gates, self.exceptions, self.rule_set, self.preference)
 
     @property
     def table(self) -> InputTable:
