@@ -11,15 +11,15 @@ from pipelines.assets import evaluate
 from pipelines.assets.frames_io import StoredFrames
 from pipelines.assets.source import COHORT_PARTITIONS, PlanSource
 from pipelines.frames.canonical import canonical_bytes, digest
-from pipelines.oracle import verify
+from pipelines.oracle import Disagreement, verify
 from pipelines.receipts.build import Json, build_receipt
+from pipelines.receipts.finding import MATRIX, RECEIPT
 from pipelines.receipts.plan import PlanFrames
+from pipelines.receipts.store import read_pair
 from pipelines.receipts.write import write_atomically
 from pipelines.topologies.declared import TOPOLOGIES
 
 GROUP = "export"
-RECEIPT = "receipt.json"
-MATRIX = "matrix.csv"
 _FRAMES = (
     "frozen_cohort",
     "buckets",
@@ -43,7 +43,14 @@ _FRAMES = (
 
 
 class VerificationError(Exception):
-    """The independent verifier disagrees with the receipt just written."""
+    """The independent verifier disagrees with the receipt just written; ``receipt`` is where it is."""
+
+    def __init__(self, receipt: Path, disagreements: list[Disagreement]) -> None:
+        """Name the first disagreement."""
+        first = disagreements[0]
+        found = f"{first.where}: found {first.found}, expected {first.expected} ({first.why})"
+        super().__init__(f"{len(disagreements)} values disagree, the first is {found}")
+        self.receipt = receipt
 
 
 @dg.multi_asset(
@@ -63,10 +70,8 @@ class VerificationError(Exception):
     ],
     partitions_def=COHORT_PARTITIONS,
 )
-def exports(
-    context: dg.AssetExecutionContext, plan_source: PlanSource, stored_frames: StoredFrames
-) -> Iterator[dg.MaterializeResult[None]]:
-    """Write both exports, the matrix first: a receipt that exists names a matrix that exists."""
+def exports(context: dg.AssetExecutionContext, stored_frames: StoredFrames) -> Iterator[dg.MaterializeResult[None]]:
+    """Write both exports to where they wait for their verification."""
     frames = {name: stored_frames.read([name], context.partition_key) for name in ("cohort", *_FRAMES)}
     plan = PlanFrames(
         inputs=frames["cohort"],
@@ -91,7 +96,7 @@ def exports(
         workers_less=frames["workers_less"],
     )
     receipt, matrix = build_receipt(plan)
-    directory = plan_source.export_directory(context.partition_key)
+    directory = stored_frames.exports(context.partition_key)
     write_atomically(directory / MATRIX, matrix)
     yield _exported("matrix", directory / MATRIX, receipt["matrix"]["sha256"], receipt["matrix"]["columns"], receipt)
     write_atomically(directory / RECEIPT, canonical_bytes(receipt))
@@ -120,17 +125,21 @@ def _exported(key: str, path: Path, sha256: str, columns: list[str], receipt: Js
     kinds={"python"},
     code_version=f"{__version__}+{arithmetic.VERSION}",
 )
-def verified_receipt(context: dg.AssetExecutionContext, plan_source: PlanSource) -> dg.MaterializeResult[None]:
-    """What the independent verifier recomputed from the two files alone."""
-    directory = plan_source.export_directory(context.partition_key)
-    verification = verify(directory / RECEIPT, directory / MATRIX)
+def verified_receipt(
+    context: dg.AssetExecutionContext, plan_source: PlanSource, stored_frames: StoredFrames
+) -> dg.MaterializeResult[None]:
+    """What the independent verifier recomputed from the two files alone; only then do they take the place of older ones."""
+    waiting = stored_frames.exports(context.partition_key)
+    pair = read_pair(waiting)
+    verification = verify(waiting / RECEIPT, waiting / MATRIX)
     if not verification.passed:
-        first = verification.disagreements[0]
-        found = f"{first.where}: found {first.found}, expected {first.expected} ({first.why})"
-        raise VerificationError(f"{len(verification.disagreements)} values disagree, the first is {found}")
+        raise VerificationError(waiting / RECEIPT, verification.disagreements)
+    found = plan_source.publish(context.partition_key, pair)
     compared = sum(verification.checked.values())
     columns = [dg.TableColumn("check"), dg.TableColumn("values_compared", "int")]
     metadata: dict[str, Any] = {
+        "path": dg.MetadataValue.path(str(found / RECEIPT)),
+        "sha256": pair.sha256,
         "values_compared": compared,
         **verification.checked,
         "dagster/row_count": len(verification.checked),

@@ -13,6 +13,7 @@ import polars as pl
 
 from pipelines import arithmetic
 from pipelines.assets.source import COHORT_PARTITIONS
+from pipelines.receipts.write import clear_unfinished
 
 
 class FrameStore(dg.ConfigurableIOManager):
@@ -44,6 +45,19 @@ class StoredFrames(dg.ConfigurableResource):  # type: ignore[type-arg]
     def read(self, key: Sequence[str], partition: str) -> pl.DataFrame:
         """The stored frame of the asset ``key``."""
         return pl.read_parquet(_place(self.base, key, partition))
+
+    def exports(self, partition: str) -> Path:
+        """The directory that a pair of exports waits in for its verification."""
+        return Path(self.base, "exports", partition)
+
+
+def clear_unfinished_frames(base: str, partition: str) -> None:
+    """Remove what killed plans of ``partition`` left half written; only for who holds the lock on its plans."""
+    for left in Path(base).rglob(f".{partition}.parquet.*"):
+        left.unlink(missing_ok=True)
+    exports = Path(base, "exports", partition)
+    if exports.is_dir():
+        clear_unfinished(exports)
 
 
 def _place(base: str, key: Sequence[str], partition: str) -> Path:

@@ -8,8 +8,9 @@ import dagster as dg
 
 from pipelines.declarations import Cohort, Rules, load_cohort, load_rules
 from pipelines.declarations.known import known_cohorts
-from pipelines.declarations.places import cohort_path, export_directory, own_rules, rules_directory
+from pipelines.declarations.places import cohort_path, export_directory, own_rules, receipts_directory, rules_directory
 from pipelines.gates.rules import reads_a_date
+from pipelines.receipts.store import Pair, keep, put_beside_others
 
 COHORT_PARTITIONS = dg.StaticPartitionsDefinition(list(known_cohorts()))
 """One partition per known cohort, keyed by its name. Static: a dynamic definition costs a query per event and triples a small plan."""
@@ -43,9 +44,10 @@ def declared_rules(directory: Path, own: Path | None = None) -> Rules:
 
 
 class PlanSource(dg.ConfigurableResource):  # type: ignore[type-arg]
-    """What to plan: a cohort (its partition key, if empty), a rules directory and an export directory (their defaults, if empty).
+    """What to plan: a cohort (its partition key, if empty), a rules directory and an export directory.
 
-    ``as_of`` is the date that exceptions and ages are read at; today in UTC, if empty.
+    Empty, these are the project's rules and its store of receipts. ``as_of`` is the date that exceptions and ages are read at;
+    today in UTC, if empty.
     """
 
     cohort: str = ""
@@ -76,6 +78,10 @@ class PlanSource(dg.ConfigurableResource):  # type: ignore[type-arg]
             return None
         return date.fromisoformat(self.as_of) if self.as_of else datetime.now(UTC).date()
 
-    def export_directory(self, partition_key: str) -> Path:
-        """Where receipt.json and matrix.csv of a partition go: ``receipts/COHORT/`` of the project unless declared."""
-        return Path(self.out) if self.out else export_directory(partition_key)
+    def publish(self, partition_key: str, pair: Pair) -> Path:
+        """Make a verified pair visible, in the store of the project's receipts unless another place is declared; where it is found."""
+        if self.out:
+            put_beside_others(Path(self.out), pair)
+            return Path(self.out)
+        keep(receipts_directory(), partition_key, pair)
+        return export_directory(partition_key)

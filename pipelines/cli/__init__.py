@@ -4,12 +4,18 @@ import click
 
 from pipelines import __version__
 from pipelines.cli.cohorts import cohorts
+from pipelines.cli.diff import diff
 from pipelines.cli.explain import explain
 from pipelines.cli.gates import gates
 from pipelines.cli.init import init
+from pipelines.cli.keygen import keygen
 from pipelines.cli.kv import kv
+from pipelines.cli.oracle import oracle
 from pipelines.cli.plan import plan
+from pipelines.cli.receipts import receipts
+from pipelines.cli.requests import requests
 from pipelines.cli.rules import rules
+from pipelines.cli.sign import sign
 from pipelines.cli.trace import trace
 from pipelines.cli.transfer import transfer
 from pipelines.cli.ui import ui
@@ -31,5 +37,23 @@ def command() -> None:
     """
 
 
-for verb in (plan, explain, gates, verify, trace, init, kv, transfer, rules, cohorts, ui):
+for verb in (
+    plan,
+    explain,
+    gates,
+    diff,
+    verify,
+    oracle,
+    requests,
+    keygen,
+    sign,
+    trace,
+    init,
+    kv,
+    transfer,
+    rules,
+    cohorts,
+    receipts,
+    ui,
+):
     command.add_command(verb)

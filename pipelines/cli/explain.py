@@ -1,11 +1,10 @@
 """``phaseledger explain``: a receipt as a page for a design review. Imports neither polars nor Dagster."""
 
 import json
-from pathlib import Path
 
 import click
 
-from pipelines.cli.exits import BAD_INPUT, stop
+from pipelines.cli.exits import BAD_INPUT, problems_reported, stop
 
 EPILOG = """\b
 Examples:
@@ -16,7 +15,7 @@ Examples:
 
 
 @click.command(epilog=EPILOG)
-@click.argument("receipt", type=click.Path(path_type=Path))
+@click.argument("receipt")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option(
     "--topology",
@@ -25,8 +24,10 @@ Examples:
     multiple=True,
     help="Only these topologies, may be repeated.  [default: all]",
 )
-def explain(receipt: Path, output: str, topologies: tuple[str, ...]) -> None:
-    """Explain the decision of RECEIPT (or of the receipt.json in a directory) on one page, from the receipt alone.
+def explain(receipt: str, output: str, topologies: tuple[str, ...]) -> None:
+    """Explain the decision of RECEIPT on one page, from the receipt alone.
+
+    RECEIPT is a receipt.json, its directory, a cohort whose last receipt is meant, or the first six or more digits of its SHA-256.
 
     What was asked and decided, how each figure stands to its limit, which lane shrank and which grew, what was refused and why,
     which queue dominates, what nobody has measured, and what would change the decision. Nothing is recomputed: that is what
@@ -37,13 +38,14 @@ def explain(receipt: Path, output: str, topologies: tuple[str, ...]) -> None:
     from pipelines.cli.explain_facts import facts
     from pipelines.cli.explain_reading import UnfitError, read
     from pipelines.cli.explain_text import page
+    from pipelines.cli.recomputed import receipt_meant
 
-    if receipt.is_dir():
-        receipt = receipt / "receipt.json"
+    with problems_reported(output):
+        file = receipt_meant(receipt)
     try:
-        found = facts(read(receipt, topologies))
+        found = facts(read(file, topologies))
         lines = [json.dumps(found, indent=2, ensure_ascii=False)] if output == "json" else page(found)
     except UnfitError as error:
-        click.echo(f"{receipt}: {error}", err=True)
+        click.echo(f"{file}: {error}", err=True)
         stop(BAD_INPUT)
     click.echo("\n".join(lines))

@@ -1,6 +1,7 @@
 """``phaseledger gates``: the verdict of every gate on a decision, for people and for the systems that run it."""
 
 import json
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,14 @@ from pipelines.declarations.problems import DeclarationProblems, Problem
 
 FORMATS = ("text", "json", "junit", "sarif", "github")
 
+_DIGITS = re.compile(r"[0-9a-f]{6,64}")
+"""What may be the beginning of a digest in the store, where it is nothing else."""
+
 EPILOG = """\b
 Examples:
   phaseledger gates receipts/moderate-chat
   phaseledger gates bursty-documents --format github            (plans first)
-  phaseledger gates receipt.json --format junit > gates.xml
+  phaseledger gates 4a61c0 --format junit > gates.xml
   phaseledger gates receipt.json --rules my/rules --format sarif > gates.sarif
   phaseledger gates receipt.json --all --format json | jq '.scenarios[].verdicts[] | select(.effect == "blocks")'
 """
@@ -45,7 +49,8 @@ Examples:
     help="Of a cohort only: date that exceptions and ages of evidence are read at.  [default: as for plan]",
 )
 def gates(target: str, output: str, every: bool, rules_option: str | None, as_of: datetime | None) -> None:
-    """Report the verdict of every gate on TARGET: a receipt.json, a directory that holds one, or a cohort, which is planned first.
+    """Report the verdict of every gate on TARGET: a receipt.json, a directory that holds one, the first six or more digits of the
+    SHA-256 of one, or a cohort, which is planned first.
 
     Reported are the scenario that was chosen or, with none chosen, the nearest miss of each topology, and the gates on the
     decision. A receipt is not recomputed: that is what phaseledger verify is for.
@@ -77,6 +82,7 @@ def gates(target: str, output: str, every: bool, rules_option: str | None, as_of
 
 def _receipt_or_cohort(target: str) -> tuple[Path | None, Path | None]:
     """The receipt that is meant, or else the cohort; a name under cohorts/ first, as for ``plan``."""
+    from pipelines.cli.recomputed import receipt_meant
     from pipelines.declarations.places import cohort_path, meant_cohort
 
     path = cohort_path(target)
@@ -90,6 +96,8 @@ def _receipt_or_cohort(target: str) -> tuple[Path | None, Path | None]:
         raise DeclarationProblems([Problem(target, 1, 1, "", found)])
     if path.suffix in (".yaml", ".yml"):
         return None, path
+    if not path.exists() and _DIGITS.fullmatch(target):
+        return receipt_meant(target), None
     if not path.exists() and path.suffix != ".json":
         found = "does not exist; expected a receipt.json, the directory that holds one, or a cohort"
         raise DeclarationProblems([Problem(target, 1, 1, "", found, meant_cohort(path))])

@@ -26,16 +26,17 @@ def planned(
     with problems_reported(output):
         declared = checked_cohort(cohort, rules).cohort
         target = out or export_directory(declared.name)
-        _check_writable(target)
+        _check_writable(target, stored=out is None)
 
     from pipelines.cli.run import InterruptedRunError, VerificationFailedError, run_plan
 
     day = "" if as_of is None else as_of.date().isoformat()
     try:
         with problems_reported(output):
-            return run_plan(declared.name, cohort, rules, target, day, quiet=quiet)
+            return run_plan(declared.name, cohort, rules, out, day, quiet=quiet)
     except VerificationFailedError as error:
         click.echo(f"verification failed: {error}", err=True)
+        click.echo(f"{target} is as it was; the receipt that failed is {error.receipt}", err=True)
         stop(VERIFICATION_FAILED)
     except OSError as error:
         at = error.filename or target
@@ -46,12 +47,13 @@ def planned(
         stop(INTERRUPTED)
 
 
-def _check_writable(target: Path) -> None:
-    """DeclarationProblems where the export directory cannot be made or written, before anything runs."""
+def _check_writable(target: Path, *, stored: bool) -> None:
+    """DeclarationProblems where the exports cannot be written, before anything runs; ``stored`` ones are reached by a link."""
     from pipelines.declarations import DeclarationProblems, Problem
 
+    written = target.parent if stored and (target.is_symlink() or not target.is_dir()) else target
     try:
-        existing = next(place for place in (target, *target.absolute().parents) if place.exists())
+        existing = next(place for place in (written, *written.absolute().parents) if os.path.lexists(place))
         writable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
         writable = writable and not any((target / name).is_dir() for name in ("receipt.json", "matrix.csv"))
     except OSError:

@@ -50,6 +50,7 @@ def print_report(result: PlanResult) -> None:
     _print_requests(result)
     click.echo(f"receipt  {result.receipt}  ({result.values_compared} values recomputed by the verifier)")
     click.echo(f"matrix   {result.matrix}")
+    click.echo(f"sha256   {result.sha256}")
 
 
 def _echo(line: str) -> None:

@@ -11,7 +11,7 @@ from filelock import FileLock
 
 from pipelines.cli.instance import opened_instance, prepare_home
 from pipelines.declarations.known import remember_cohort
-from pipelines.declarations.places import own_rules
+from pipelines.declarations.places import export_directory, own_rules
 from pipelines.receipts.headlines import NOTHING_PASSES
 
 if TYPE_CHECKING:
@@ -22,7 +22,12 @@ _RARE_COLLECTIONS = (50_000, 20, 20)
 
 
 class VerificationFailedError(Exception):
-    """The independent verifier disagrees with the receipt that the run wrote."""
+    """The independent verifier disagrees with the receipt that the run made, which is left at ``receipt``."""
+
+    def __init__(self, why: str, receipt: Path) -> None:
+        """Keep where it is."""
+        super().__init__(why)
+        self.receipt = receipt
 
 
 class InterruptedRunError(Exception):
@@ -39,6 +44,7 @@ class PlanResult:
     verdicts: pl.DataFrame
     receipt: Path
     matrix: Path
+    sha256: str
     values_compared: int
     gates_not_applied: list[str]
     acceptance: pl.DataFrame
@@ -76,12 +82,13 @@ class PlanResult:
             "warnings": self.warnings,
             "receipt": str(self.receipt),
             "matrix": str(self.matrix),
+            "sha256": self.sha256,
             "values_compared": self.values_compared,
         }
 
 
-def run_plan(name: str, cohort: Path, rules: Path, out: Path, as_of: str, *, quiet: bool) -> PlanResult:
-    """Materialize every asset of the partition ``name`` and collect what was decided, accepted or not.
+def run_plan(name: str, cohort: Path, rules: Path, out: Path | None, as_of: str, *, quiet: bool) -> PlanResult:
+    """Materialize every asset of the partition ``name`` and collect what was decided, accepted or not; ``out`` None is the store.
 
     Raises DeclarationProblems if the instance cannot be used, VerificationFailedError, InterruptedRunError, and whatever else
     an asset raised.
@@ -94,12 +101,13 @@ def run_plan(name: str, cohort: Path, rules: Path, out: Path, as_of: str, *, qui
 
     from pipelines.assets.accept import NotAcceptedError
     from pipelines.assets.export import VerificationError
-    from pipelines.definitions import JOB, definitions
+    from pipelines.assets.frames_io import clear_unfinished_frames
+    from pipelines.definitions import JOB, definitions, frames_directory
 
     source = {
         "cohort": str(cohort.resolve()),
         "rules": str(rules.resolve()),
-        "out": str(out.resolve()),
+        "out": "" if out is None else str(out.resolve()),
         "as_of": as_of,
     }
     own = own_rules(cohort, rules)
@@ -109,22 +117,22 @@ def run_plan(name: str, cohort: Path, rules: Path, out: Path, as_of: str, *, qui
     }
     # the frames of a cohort are stored under its name: two plans of one name would read each other's
     with FileLock(home / f".planning-{name}.lock"), opened_instance(home) as instance:
+        clear_unfinished_frames(frames_directory(), name)
         job = definitions(rules, [] if own is None else [own]).resolve_job_def(JOB)
         try:
             job.execute_in_process(run_config=run_config, partition_key=name, instance=instance)
         except NotAcceptedError:
             pass  # everything but the acceptance is stored and exported: what stands against it is read from there
         except VerificationError as error:
-            raise VerificationFailedError(str(error)) from error
+            raise VerificationFailedError(str(error), error.receipt) from error
         except DagsterExecutionInterruptedError as error:
             raise InterruptedRunError from error
-        return _collect(name, instance, out)
+        return _collect(name, instance, out or export_directory(name))
 
 
 def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult:
     import dagster as dg
 
-    from pipelines.assets.export import MATRIX, RECEIPT
     from pipelines.assets.frames_io import StoredFrames
     from pipelines.definitions import frames_directory
     from pipelines.frames.inputs import InputTable
@@ -133,6 +141,7 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
     from pipelines.gates.wording import worded
     from pipelines.planning.acceptance import objections
     from pipelines.receipts.doubts import input_doubts
+    from pipelines.receipts.finding import MATRIX, RECEIPT
     from pipelines.receipts.headlines import headlines, outcome
     from pipelines.topologies.question import Workload
 
@@ -169,6 +178,7 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
         verdicts=frames["verdicts"].filter(pl.col("scenario").is_in([row["scenario"] for row in shown])),
         receipt=out / RECEIPT,
         matrix=out / MATRIX,
+        sha256=str(checked["sha256"].value),
         values_compared=int(str(checked["values_compared"].value)),
         gates_not_applied=gates.filter(~pl.col("applies"))["gate"].to_list(),
         acceptance=frames["acceptance"],

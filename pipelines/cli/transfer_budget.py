@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pipelines.cli.exits import BAD_INPUT, VERIFICATION_FAILED, stop
+from pipelines.cli.exits import BAD_INPUT, VERIFICATION_FAILED, problems_reported, stop
 
 EPILOG = """\b
 Examples:
@@ -18,10 +18,12 @@ Json = dict[str, Any]
 
 
 @click.command("budget", epilog=EPILOG)
-@click.argument("receipt", type=click.Path(path_type=Path))
+@click.argument("receipt")
 @click.option("--format", "output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def budget_verb(receipt: Path, output: str) -> None:
-    """Show the transfer budget of RECEIPT (or of the receipt.json in a directory), after verifying it.
+def budget_verb(receipt: str, output: str) -> None:
+    """Show the transfer budget of RECEIPT, after verifying it.
+
+    RECEIPT is a receipt.json, its directory, a cohort whose last receipt is meant, or the first six or more digits of its SHA-256.
 
     Of the disaggregated scenario that the decision names: what each bucket uses of the envelope and of the reserve, the bytes of a
     transfer and the bandwidth of a link that would use it exactly, the longest prompt that fits, and what is in flight to a decode
@@ -29,12 +31,14 @@ def budget_verb(receipt: Path, output: str) -> None:
 
     Exit code 0: shown. 2: the file cannot be read as a receipt, or no topology of it moves the cache. 3: a value disagrees.
     """
-    if receipt.is_dir():
-        receipt = receipt / "receipt.json"
-    read = _verified(receipt)
+    from pipelines.cli.recomputed import receipt_meant
+
+    with problems_reported(output):
+        file = receipt_meant(receipt)
+    read = _verified(file)
     if read["transfer"] is None:
         click.echo(
-            f"{receipt}: no topology of this receipt moves the cache; expected one that compares disaggregated",
+            f"{file}: no topology of this receipt moves the cache; expected one that compares disaggregated",
             err=True,
         )
         stop(BAD_INPUT)

@@ -24,7 +24,7 @@ MAX_INTEGER = 2**53 - 1
 """The largest integer that JSON readers keep exactly."""
 
 _TAG = "tag:yaml.org,2002:"
-_UNTEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_UNTEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from .baselines import limit_baseline
@@ -64,6 +65,7 @@ class Bench:
             for row in plan.receipt["scenarios"]
             for bound in BOUNDS
         }
+        self._changed: dict[tuple[str | None, float], _Anew] = {}
 
     def blocking(self, topology: str) -> list[Mapping[str, Any]]:
         """Return the gates that block scenarios of a topology."""
@@ -100,7 +102,7 @@ class Bench:
 
     def standing(self, knobs: Knobs, path: str | None = None, factor: float = 1.0) -> Standing:
         """Evaluate and judge a scenario, with one input multiplied."""
-        anew = _Anew(self, path, factor)
+        anew = self._changed.setdefault((path, factor), _Anew(self, path, factor))
         gates, examined = self.blocking(knobs.topology), bool(gates_on(knobs.topology, self._gates))
         nominal = anew.at(knobs, "nominal")
         judged = [self._judged(gate, knobs, anew) for gate in gates]
@@ -147,11 +149,16 @@ class _Anew:
     """Evaluates scenarios of a plan with one input multiplied, or none: each once at each bound."""
 
     def __init__(self, bench: Bench, path: str | None, factor: float) -> None:
-        """Multiply the input."""
+        """Nothing is multiplied yet."""
         self._bench, self._plan, self._as_it_is = bench, bench.plan, path is None
-        self.inputs = self._plan.inputs if path is None else self._plan.inputs.scaled(path, factor)
+        self._path, self._factor = path, factor
         self._evaluators: dict[str, Evaluator] = {}
         self._found: dict[tuple[str, str], Evaluated | None] = {}
+
+    @cached_property
+    def inputs(self) -> Inputs:
+        """The inputs, one of them multiplied."""
+        return self._plan.inputs if self._path is None else self._plan.inputs.scaled(self._path, self._factor)
 
     def at(self, knobs: Knobs, bound: str) -> Evaluated | None:
         """Evaluate at one bound; None where nothing of the memory is left."""

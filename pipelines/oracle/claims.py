@@ -8,6 +8,7 @@ from typing import Any
 
 from .findings import SIGNIFICANT_DIGITS, Ledger
 from .names import BOUNDS
+from .words import check_truth
 
 CHECK = "claims"
 ARITHMETIC_VERSION = "4"
@@ -36,12 +37,9 @@ def check_claims(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
             where, row = f"scenarios[{scenario['scenario']}].bounds.{bound}", scenario["bounds"][bound]
             ledger.same(CHECK, f"{where}.label", row["label"], LATENCY_LABEL, _NO_MEASUREMENT)
             ledger.same(CHECK, f"{where}.provenance", row["provenance"], RESULT_PROVENANCE, "results are derived")
-    _check_prose(ledger, "truth_boundary.statement", truth["statement"])
-    _check_prose(ledger, "decision.reason", receipt["decision"]["reason"])
+    check_truth(ledger, CHECK, truth)
     for index, warning in enumerate(receipt["workload"]["warnings"]):
         _check_prose(ledger, f"workload.warnings[{index}]", warning)
-    for row in receipt["rejected"]:
-        _check_prose(ledger, f"rejected[{row['topology']}].reason", row["reason"])
 
 
 def claims_a_measurement(prose: str) -> bool:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
+from zipimport import zipimporter
 
 from .reading import Unreadable
 from .rendering import render_json, render_text
@@ -20,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Verify one receipt; return 0 if it is verified, 2 if it cannot be read, 3 if a value disagrees."""
     options = _parser().parse_args(argv)
     try:
-        verification = verify(options.receipt, options.matrix)
+        verification = verify(options.receipt, options.matrix, options.requests)
     except Unreadable as error:
         if options.format == "json":
             failure = {"receipt": str(options.receipt), "passed": False, "error": str(error)}
@@ -35,14 +36,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m pipelines.oracle",
+        prog=_program(),
         description="Recompute a topology receipt from the inputs it exports.",
         epilog="exit codes: 0 verified, 2 unreadable input, 3 verification failed",
     )
-    parser.add_argument("receipt", type=Path, help="receipt.json")
+    parser.add_argument("receipt", type=Path, help="receipt.json, or the directory that holds it")
     parser.add_argument("--matrix", type=Path, help="matrix.csv (default: the one beside the receipt, if there is one)")
+    parser.add_argument("--requests", type=Path, help="CSV of the requests: recompute the workload from them, too")
     parser.add_argument("--format", choices=("text", "json"), default="text", help="how to write the outcome")
     return parser
+
+
+def _program() -> str:
+    """How the verifier was started: packed into an archive, as a module, or as a directory."""
+    if isinstance(getattr(sys.modules[__name__], "__loader__", None), zipimporter):
+        return "phaseledger-oracle"
+    package = __name__.rpartition(".")[0]
+    return f"python -m {package}" if "." in package else f"python {sys.argv[0]}"
 
 
 def _write(stream: TextIO, text: str) -> None:

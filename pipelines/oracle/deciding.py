@@ -49,15 +49,15 @@ class Candidate:
         """The verdicts that keep it from passing."""
         return [entry for entry in self.judged if entry.blocks]
 
+    def worth(self, key: str) -> float:
+        """What one key of `prefer` compares: operating parts, GPUs, or the smallest margin of the gates that block it."""
+        if key == "margin":
+            return min((entry.margin for entry in self.blocking if entry.margin is not None), default=0.0)
+        return float(self.row[key])
+
     def preference(self, prefer: Sequence[str]) -> tuple[float, ...]:
         """Sort key among scenarios that pass: the smallest is chosen."""
-        margins = [entry.margin for entry in self.blocking if entry.margin is not None]
-        keys = {
-            "operating_parts": float(self.row["operating_parts"]),
-            "gpus": float(self.row["gpus"]),
-            "margin": -min(margins, default=0.0),
-        }
-        return (*(keys[name] for name in prefer), float(self.place))
+        return (*(-self.worth(key) if key == "margin" else self.worth(key) for key in prefer), float(self.place))
 
     def miss(self) -> tuple[float, ...]:
         """Sort key among scenarios that do not pass: the smallest is the nearest miss."""
@@ -124,21 +124,21 @@ def check_decision(
 
 def _check_rejected(ledger: Ledger, found: Sequence[Mapping[str, Any]], choice: Choice) -> None:
     names, expected_names = [row["topology"] for row in found], [c.topology for c in choice.rejected]
-    if not ledger.listed("decision", "rejected", names, expected_names, "compared and not chosen"):
+    if not ledger.listed("rejected", "rejected", names, expected_names, "compared and not chosen"):
         return
     for row, candidate in zip(found, choice.rejected, strict=True):
         where = f"rejected[{row['topology']}]"
-        ledger.same("decision", f"{where}.scenario", row["scenario"], candidate.name, RULES)
+        ledger.same("rejected", f"{where}.scenario", row["scenario"], candidate.name, RULES)
         status = "passes_but_larger" if candidate.passes else "nearest_miss"
-        ledger.same("decision", f"{where}.status", row["status"], status, RULES)
+        ledger.same("rejected", f"{where}.status", row["status"], status, RULES)
         gates = [entry["gate"] for entry in row["failing"]]
         expected = [entry.gate["id"] for entry in candidate.failing]
-        if ledger.listed("decision", f"{where}.failing", gates, expected, "gates that block it and do not pass"):
+        if ledger.listed("rejected", f"{where}.failing", gates, expected, "gates that block it and do not pass"):
             for entry, judged in zip(row["failing"], candidate.failing, strict=True):
                 place = f"{where}.failing[{entry['gate']}]"
-                ledger.same("decision", f"{place}.verdict", entry["verdict"], judged.verdict, RULES)
-                ledger.same("decision", f"{place}.figure", entry["figure"], judged.figure, "the exported figure")
-                ledger.same("decision", f"{place}.limit", entry["limit"], judged.limit, "the gate's limit")
+                ledger.same("rejected", f"{place}.verdict", entry["verdict"], judged.verdict, RULES)
+                ledger.same("rejected", f"{place}.figure", entry["figure"], judged.figure, "the exported figure")
+                ledger.same("rejected", f"{place}.limit", entry["limit"], judged.limit, "the gate's limit")
 
 
 def _check_rests_on(ledger: Ledger, found: Mapping[str, Any], expected: list[tuple[str, str]]) -> None:

@@ -158,11 +158,9 @@ def _check_limit(ledger: Ledger, where: str, gate: Gate, inputs: Inputs) -> None
         other = metric in METRIC_UNITS and metric != gate["metric"]
         ledger.holds(CHECK, f"{where}.limit_source", other, source, "another metric of a scenario", RULES)
         ledger.same(CHECK, f"{where}.limit_source", METRIC_UNITS.get(metric), unit, f"the unit of {gate['metric']}")
-    elif multiple or (limit is None and not _is_there(gate["within_source"], inputs)):
-        pass  # an objective that is not declared leaves the gate without a limit as well
     elif source == DECLARED:
         ledger.holds(CHECK, f"{where}.limit", _may_be_declared(limit, unit), limit, f"a limit in {unit}")
-    else:
+    elif not multiple:
         ledger.same(CHECK, f"{where}.limit", limit, inputs.nominal(source), source)
     if source.startswith(OBJECTIVE):
         _check_objective(ledger, f"{where}.limit_source", source, unit)

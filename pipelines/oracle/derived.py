@@ -13,19 +13,39 @@ from .memory import mean_tokens, whole_tokens
 from .names import BOUNDS, PART_KINDS
 from .parameters import BANDWIDTH, CURVE, HANDOVER, OVERHEAD_INPUTS, SEPARATED, Inputs, Parameters
 from .recomputing import operating_parts
-from .topologies import PARTS, PATHS
+from .topologies import PATHS
 from .traffic import Cohort, Requests
+from .words import PARTS, WORDS
 
 
-def check_fingerprint(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
-    """The fingerprint names the frozen question: inputs, trace, bucket edges."""
+def check_fingerprints(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
+    """One names the frozen question: inputs, trace, bucket edges; the other the rules, and the date that they are read at."""
     workload = receipt["workload"]
     question = {
         "inputs": receipt["inputs"],
         "requests_sha256": workload["requests_sha256"],
         "bucket_edges_tokens": workload["bucket_edges_tokens"],
     }
-    ledger.same("fingerprint", "fingerprint", receipt["fingerprint"], sha256_of(question), "the frozen question")
+    ledger.same("fingerprints", "fingerprint", receipt["fingerprint"], sha256_of(question), "the frozen question")
+    found, expected = receipt["rules"]["fingerprint"], rules_fingerprint(receipt)
+    ledger.same("fingerprints", "rules.fingerprint", found, expected, "the rules and their date")
+
+
+def rules_fingerprint(receipt: Mapping[str, Any]) -> str:
+    """Name the rules of a receipt and the date they are read at, but for what its cohort makes of them."""
+    rules = {name: value for name, value in receipt["rules"].items() if name != "fingerprint"}
+    rules["gates"] = [_as_declared(gate) for gate in rules["gates"]]
+    rules["exceptions"] = [{k: v for k, v in row.items() if k != "standing"} for row in rules["exceptions"]]
+    return sha256_of({"as_of": receipt["as_of"], "rules": rules})
+
+
+def _as_declared(gate: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out whether a gate applies, and every number that is not its own."""
+    declared = {name: value for name, value in gate.items() if name != "applies"}
+    for name in ("limit", "within"):
+        if gate[f"{name}_source"] != "declared":
+            declared[name] = None
+    return declared
 
 
 def check_service(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
@@ -88,21 +108,19 @@ def _check_transfer_bound(
 
 
 def check_parts(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> None:
-    """Count the operating parts of each compared topology, and weigh them."""
+    """Compare the paths and operating parts of each compared topology, and weigh these."""
     found = receipt["topologies"]
     names = [row["topology"] for row in found]
-    ledger.listed("parts", "topologies", names, list(inputs.compared), "the compared topologies, in order")
+    ledger.listed("topologies", "topologies", names, list(inputs.compared), "the compared topologies, in order")
     weights = receipt["rules"]["decision"]["operating_part_weights"]
     for row in found:
         where = f"topologies[{row['topology']}]"
         _check_paths(ledger, f"{where}.paths", row, inputs)
         for kind in PART_KINDS:
-            named = row["parts"][kind]
-            expected = PARTS[row["topology"]][kind]
-            ledger.same("parts", f"{where}.parts.{kind}", len(set(named)), expected, "distinct parts (docs/formats.md)")
-            ledger.same("parts", f"{where}.parts.{kind}", len(named), expected, "parts (docs/formats.md)")
+            named, expected = row["parts"][kind], list(PARTS[row["topology"]][kind])
+            ledger.listed("topologies", f"{where}.parts.{kind}", named, expected, WORDS)
         ledger.figure(
-            "parts",
+            "topologies",
             f"{where}.operating_parts",
             row["operating_parts"],
             operating_parts(row["topology"], weights),
@@ -117,4 +135,4 @@ def _check_paths(ledger: Ledger, where: str, row: Mapping[str, Any], inputs: Inp
     expected = [
         (prompts, kind, source if kind == "separated" else "prefill") for prompts, kind in PATHS[row["topology"]]
     ]
-    ledger.listed("parts", where, found, expected, "docs/arithmetic.md section 5")
+    ledger.listed("topologies", where, found, expected, "docs/arithmetic.md section 5")

@@ -87,11 +87,11 @@ def _check_waives(ledger: Ledger, where: str, topologies: Sequence[str], gate: M
 
 
 def _check_as_of(ledger: Ledger, receipt: Mapping[str, Any]) -> None:
-    """Check that there is a date exactly where a rule reads one; a gate that does not apply may count as one or not."""
+    """Check that there is a date exactly where a rule reads one."""
     cohort, as_of, rules = receipt["cohort"]["name"], receipt["as_of"], receipt["rules"]
-    ages = [gate["applies"] for gate in rules["gates"] if gate["metric"] == EVIDENCE_AGE]
-    read = any(ages) or any(names_cohort(exception, cohort) for exception in rules["exceptions"])
+    ages = [gate for gate in rules["gates"] if gate["metric"] == EVIDENCE_AGE]
+    read = any(names_cohort(rule, cohort) for rule in (*ages, *rules["exceptions"]))
     if as_of is not None:
         ledger.holds(CHECK, "as_of", day_of(as_of) is not None, as_of, "a day of the calendar")
     there = "a date where an exception for the cohort or a gate on evidence_age reads one, and none elsewhere"
-    ledger.holds(CHECK, "as_of", (as_of is not None) == read or (not read and bool(ages)), as_of, there, RULES)
+    ledger.holds(CHECK, "as_of", (as_of is not None) == read, as_of, there, RULES)

@@ -32,11 +32,22 @@ class Verification:
     checked: dict[str, int]
     disagreements: list[Disagreement]
     notes: list[str] = field(default_factory=list)
+    requests: str | None = None
 
     @property
     def passed(self) -> bool:
         """Whether every compared value agrees."""
         return not self.disagreements
+
+    @property
+    def compared(self) -> int:
+        """How many values were compared."""
+        return sum(self.checked.values())
+
+    @property
+    def outcome(self) -> str:
+        """The outcome in a word or two."""
+        return "verified" if self.passed else f"{len(self.disagreements)} values disagree"
 
 
 class Ledger:

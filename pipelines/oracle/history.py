@@ -33,6 +33,9 @@ def check_history(ledger: Ledger, workload: Mapping[str, Any]) -> None:
     if workload["prefix_cache"] is not None:
         _check_prefix_cache(ledger, workload["prefix_cache"], workload["buckets"][0])
         size, expected = workload["prefix_cache"]["block_tokens"], _BLOCK_TOKENS.get(workload["format"])
+        cache = workload["prefix_cache"]
+        apart = cache["scope"] == "per_worker" or cache["workers"] == 1
+        ledger.holds(CHECK, "workload.prefix_cache.workers", apart, cache["workers"], 1, "the cache is shared")
         where = "workload.prefix_cache.block_tokens"
         ledger.same(CHECK, where, size, expected, f"blocks of a log of the format {workload['format']}")
 

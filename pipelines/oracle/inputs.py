@@ -22,6 +22,7 @@ from .parameters import (
     KV_TOKENS,
     OVERHEAD_INPUTS,
     PLAIN_SHAPE,
+    PRICE,
     RATE,
     ROUTED_CHUNKS,
     SEPARATED,
@@ -38,6 +39,7 @@ ALTERNATIVES = ((PLAIN_SHAPE, (CACHE,)), ((KV_MEMORY,), (KV_TOKENS,), GPU_MEMORY
 MOST_PATHS, MOST_OF_A_LOOP, MOST_THRESHOLDS = 500_000, 20_000, 64
 """Paths that a cohort may span, scenarios of one with a concurrency, and lengths to route by."""
 
+_PLAIN = ("inventory.gpus", PRICE, "network.links_per_transfer")
 _CURVES = tuple(f"{room}.{phase}.curve" for room in ("service", "separated") for phase in ("prefill", "decode"))
 _WRITTEN = {CACHE: parse_cache, CURVE: parse_curve, **dict.fromkeys(_CURVES, parse_curve)}
 """Texts that are more than a word."""
@@ -132,6 +134,8 @@ def _check_number(ledger: Ledger, where: str, row: Mapping[str, Any], known: Row
     if not usable:
         return False
     value, low, high = row["value"], row["low"], row["high"]
+    for end in ("low", "high") if has_no_range(known.path) else ():
+        ledger.same(CHECK, f"{where}.{end}", row[end], None, "a figure without a range (docs/formats.md)")
     ledger.holds(CHECK, f"{where}.low", low is None or low <= value, low, f"at most the value {value}")
     ledger.holds(CHECK, f"{where}.high", high is None or high >= value, high, f"at least the value {value}")
     hurts = row[known.hurts] if known.hurts and row[known.hurts] is not None else value
@@ -139,6 +143,17 @@ def _check_number(ledger: Ledger, where: str, row: Mapping[str, Any], known: Row
         CHECK, f"{where}.conservative", row["conservative"], hurts, "docs/arithmetic.md section 1: the end that hurts"
     )
     return True
+
+
+def has_no_range(path: str) -> bool:
+    """Whether a number is declared without a range: objectives, the model's shape, counts of GPUs, a price.
+
+    >>> has_no_range("objectives.ttft"), has_no_range("model.layers"), has_no_range("model.layout_factor")
+    (True, True, False)
+    """
+    if path.startswith(("objectives.", "model.")):
+        return path != "model.layout_factor"
+    return path in _PLAIN or path.endswith(".gpus_per_worker")
 
 
 def in_range(value: float, kind: Range) -> bool:

@@ -14,28 +14,29 @@ from .names import (
     PREFERENCES,
     TOPOLOGIES,
 )
-from .shapes import boolean, listing, nullable, number, one_of, record, text
+from .shapes import boolean, distinct, line, listing, nullable, number, one_of, record, text
 
-_NAME = text("[a-z0-9_]+")
+_NAME = text("[a-z0-9_]{1,63}")
+_FILE = text(r"[^/\n]+\.ya?ml")
 _TOPOLOGIES = listing(one_of(*TOPOLOGIES))
-_COHORTS = nullable(listing(text(), least=1))
+_COHORTS = nullable(distinct(text("[A-Za-z0-9._-]{1,64}")))
 _OBJECTIVE = r"objectives\.[a-z0-9_]+"
 
 _GATE = record(
     {
         "id": _NAME,
-        "file": text(),
-        "overrides": nullable(text()),
+        "file": _FILE,
+        "overrides": nullable(_FILE),
         "kind": one_of(*GATE_KINDS),
         "scope": one_of("scenario", "decision"),
         "metric": one_of(*METRIC_UNITS, *BUCKET_METRICS, *DECISION_UNITS),
         "unit": one_of("s", "ratio", "count", "days"),
         "topologies": _TOPOLOGIES,
-        "buckets": nullable(listing(text(), least=1)),
+        "buckets": nullable(distinct(text(r"shortest|longest|\[[0-9]+,(?:[0-9]+|inf)\)"))),
         "aggregate": nullable(one_of(*AGGREGATES)),
         "within": nullable(number(0)),
         "within_source": nullable(text(f"declared|{_OBJECTIVE}")),
-        "inputs": nullable(listing(text(), least=1)),
+        "inputs": nullable(distinct(text("[a-z0-9_.*-]+"))),
         "cohorts": _COHORTS,
         "bound": nullable(one_of(*BOUNDS)),
         "op": one_of("lte", "lt", "gte", "gt"),
@@ -46,7 +47,7 @@ _GATE = record(
         "blocking": boolean(),
         "applies": boolean(),
         "message": nullable(text(empty=True)),
-        "owner": text(),
+        "owner": line(),
         "rationale": nullable(text(empty=True)),
     }
 )
@@ -54,11 +55,11 @@ _GATE = record(
 _EXCEPTION = record(
     {
         "gate": _NAME,
-        "file": text(),
+        "file": _FILE,
         "topologies": _TOPOLOGIES,
         "cohorts": _COHORTS,
         "reason": text(),
-        "owner": text(),
+        "owner": line(),
         "expires": text(DATE),
         "standing": one_of("holds", "expired", "other_cohort"),
     }
@@ -66,12 +67,13 @@ _EXCEPTION = record(
 
 RULES = record(
     {
+        "fingerprint": text("[0-9a-f]{64}"),
         "gates": listing(_GATE, key="id"),
         "exceptions": listing(_EXCEPTION),
         "decision": record(
             {
-                "file": text(),
-                "overrides": nullable(text()),
+                "file": _FILE,
+                "overrides": nullable(_FILE),
                 "prefer": listing(one_of(*PREFERENCES), least=1),
                 "operating_part_weights": record({kind: number(0) for kind in PART_KINDS}),
             }

@@ -48,6 +48,10 @@ class Pool:
         return shared_queue(self.scv(arrival_scv), service_scv, utilization, self.sharing, service_s)
 
 
+MOST_SERVERS = 1_000_000
+"""Twice the workers that any cohort may have; there may be more links, but not so many in use."""
+
+
 @lru_cache(maxsize=4096)
 def loss(servers: int, offered: float) -> float:
     """`B(k, a)`: Erlang's formula for loss, `B_0 = 1`, `B_k = a·B_(k-1)/(k + a·B_(k-1))`.
@@ -56,8 +60,12 @@ def loss(servers: int, offered: float) -> float:
     (1.0, 0.5, 0.2)
     """
     lost = 1.0
-    for k in range(1, servers + 1):
+    for k in range(1, min(servers, MOST_SERVERS) + 1):
         lost = offered * lost / (k + offered * lost)
+        if not lost:  # too small for a double, and smaller still with every server more
+            return lost
+    if servers > MOST_SERVERS:
+        raise OverflowError(f"{servers} servers, of which more than {MOST_SERVERS} are busy at times")
     return lost
 
 

@@ -26,28 +26,29 @@ class ReceiptFile:
     receipt: dict[str, Any]
 
 
-def read_bytes(path: Path) -> bytes:
-    """Return the content of a file; a pipe or a device might never end."""
+def read_bytes(path: Path, name: Path | None = None) -> bytes:
+    """Return the content of a file, called by its name in messages; a pipe or a device might never end."""
+    shown = name or path
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise Unreadable(f"{path}: cannot be read: not a regular file")
+            raise Unreadable(f"{shown}: cannot be read: not a regular file")
         return path.read_bytes()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise Unreadable(f"{path}: cannot be read: {reason}") from error
+        raise Unreadable(f"{shown}: cannot be read: {reason}") from error
 
 
-def read_receipt(path: Path) -> ReceiptFile:
-    """Read a receipt; whatever is not one of this version is unreadable."""
-    raw = read_bytes(path)
+def read_receipt(path: Path, name: Path | None = None) -> ReceiptFile:
+    """Read a receipt, called by its name in messages; whatever is not one of this version is unreadable."""
+    raw, shown = read_bytes(path, name), name or path
     try:
         value = parse_json(raw)
     except Unreadable as error:
-        raise Unreadable(f"{path}: {error}") from error
+        raise Unreadable(f"{shown}: {error}") from error
     if not isinstance(value, dict) or value.get("kind") != KIND:
-        raise Unreadable(f"{path}: is not a receipt: a JSON object whose kind is {KIND} is expected")
+        raise Unreadable(f"{shown}: is not a receipt: a JSON object whose kind is {KIND} is expected")
     if value.get("apiVersion") != API_VERSION:
-        raise Unreadable(f"{path}: apiVersion is {value.get('apiVersion')!r}; this verifier reads {API_VERSION}")
+        raise Unreadable(f"{shown}: apiVersion is {value.get('apiVersion')!r}; this verifier reads {API_VERSION}")
     return ReceiptFile(raw, value)
 
 

@@ -17,8 +17,9 @@ from .loop import check_solved_rate
 from .names import BOUNDS, LANES, PART_KINDS
 from .parameters import Inputs
 from .scenario import Evaluation, Figures, Knobs, Timeline, met_by_bucket
-from .topologies import PARTS, Evaluator
+from .topologies import Evaluator
 from .traffic import Cohort
+from .words import PARTS
 
 SECTION = "docs/arithmetic.md section {}"
 _KNOBS = ("threshold_tokens", "workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens")
@@ -76,8 +77,8 @@ def plan_of(receipt: Mapping[str, Any], inputs: Inputs) -> Plan:
     return Plan(receipt, inputs, Cohort(receipt["workload"]))
 
 
-def check_scenarios(ledger: Ledger, plan: Plan) -> None:
-    """Check that the rows are scenarios of the inventory, each once and in order, and recompute each."""
+def check_scenarios(ledger: Ledger, plan: Plan) -> bool:
+    """Check that the rows are scenarios of the inventory in order, and recompute each; say whether each is there once."""
     found, inventory = plan.receipt["scenarios"], plan.inventory
     names = [row["scenario"] for row in found]
     known = {name: knobs for name in names if (knobs := inventory.parse(name)) is not None}
@@ -85,15 +86,19 @@ def check_scenarios(ledger: Ledger, plan: Plan) -> None:
         if times > 1:
             ledger.holds("scenarios", f"scenarios[{name}]", False, f"{times} rows", "one row")
     _check_places(ledger, plan, names, known)
+    if len(set(names)) < len(names):
+        return False
     weights = plan.receipt["rules"]["decision"]["operating_part_weights"]
     for row in found:
-        if row["scenario"] in known:
-            where, knobs = f"scenarios[{row['scenario']}]", known[row["scenario"]]
+        name = row["scenario"]
+        if name in known:
+            where, knobs = f"scenarios[{name}]", known[name]
             _check_row(ledger, where, row, knobs, plan, weights)
             for bound in BOUNDS:
                 _check_bound(
                     ledger, f"{where}.bounds.{bound}", row["bounds"][bound], knobs, plan.evaluators[bound], row["gpus"]
                 )
+    return True
 
 
 def _check_places(ledger: Ledger, plan: Plan, names: Sequence[str], known: Mapping[str, Knobs]) -> None:
@@ -114,7 +119,7 @@ def _check_places(ledger: Ledger, plan: Plan, names: Sequence[str], known: Mappi
 
 def operating_parts(topology: str, weights: Mapping[str, float]) -> float:
     """Return the weighted number of a topology's operating parts."""
-    return math.fsum(PARTS[topology][kind] * weights[kind] for kind in PART_KINDS)
+    return math.fsum(len(PARTS[topology][kind]) * weights[kind] for kind in PART_KINDS)
 
 
 def _check_row(

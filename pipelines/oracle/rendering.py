@@ -13,20 +13,20 @@ _LONGEST_VALUE = 120
 
 def render_text(verification: Verification) -> str:
     """Write the outcome, the count of every check, and the first disagreements."""
-    compared = sum(verification.checked.values())
-    lines = [f"{verification.receipt}: {_outcome(verification)} ({compared} values compared)"]
+    lines = [f"{verification.receipt}: {_outcome(verification)} ({verification.compared} values compared)"]
     lines += [f"note: {note}" for note in verification.notes]
     lines += [_line(item) for item in verification.disagreements[:SHOWN]]
     rest = len(verification.disagreements) - SHOWN
     if rest > 0:
         lines.append(f"... and {rest} more disagreements")
     lines += [f"  {name}: {count}" for name, count in verification.checked.items()]
+    lines.append(f"{verification.compared} values compared: {verification.outcome}")
     return _printable("\n".join(lines)) + "\n"
 
 
 def _outcome(verification: Verification) -> str:
     if not verification.passed:
-        return f"verification failed, {len(verification.disagreements)} values disagree"
+        return f"verification failed, {verification.outcome}"
     return "verified" if verification.matrix else "verified, without its matrix"
 
 
@@ -50,7 +50,10 @@ def render_json(verification: Verification) -> str:
     value = {
         "receipt": verification.receipt,
         "matrix": verification.matrix,
+        "requests": verification.requests,
         "passed": verification.passed,
+        "outcome": verification.outcome,
+        "compared": verification.compared,
         "checked": verification.checked,
         "notes": verification.notes,
         "disagreements": [

@@ -191,7 +191,7 @@ class PathFigures:
             most = slack_s(objectives, line.bucket, line.after_first_s)
             first = requests.mean_of(line.bucket, partial(firsts.met, most))
             tpot = objectives.of("tpot", line.bucket)
-            own = [v for v in requests.outputs if v.bucket == line.bucket]
+            own = requests.outputs_of.get(line.bucket, [])
             pace = 1.0 if tpot is None else mean_met((v.requests, generation.met(place, v.o1, tpot)) for v in own)
             found[line.bucket] = requests.buckets[place].requests / requests.cohort * first * pace
         return found

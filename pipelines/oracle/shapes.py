@@ -12,6 +12,8 @@ Shape = Callable[[Ledger, str, object], bool]
 """Checks one value at one place, notes what is wrong, and says whether the value may be used."""
 
 CHECK = "structure"
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Control characters, but for tabs and ends of lines."""
 
 
 def _expect(ledger: Ledger, where: str, holds: bool, found: object, expected: str) -> bool:
@@ -27,16 +29,21 @@ def describe(value: object) -> object:
     return value
 
 
-def text(pattern: str | None = None, *, empty: bool = False) -> Shape:
-    """A string, not empty unless allowed, wholly matched by the pattern if there is one."""
-    expected = f"text like {pattern}" if pattern else "text" if empty else "text that is not empty"
+def text(pattern: str | None = None, *, empty: bool = False, called: str | None = None) -> Shape:
+    """A string without control characters, not empty unless allowed, wholly matched by the pattern if there is one."""
+    expected = called or (f"text like {pattern}" if pattern else "text" if empty else "text that is not empty")
 
     def check(ledger: Ledger, where: str, value: object) -> bool:
-        fits = isinstance(value, str) and (empty or value.strip() != "")
+        fits = isinstance(value, str) and (empty or value.strip() != "") and not _CONTROLS.search(value)
         fits = fits and (pattern is None or re.fullmatch(pattern, str(value)) is not None)
-        return _expect(ledger, where, fits, value, expected)
+        return _expect(ledger, where, fits, value, f"{expected}, and printable")
 
     return check
+
+
+def line() -> Shape:
+    """Text on one line: what names and titles are."""
+    return text("[^\n]*", called="one line of text")
 
 
 def one_of(*allowed: str) -> Shape:
@@ -80,11 +87,11 @@ def boolean() -> Shape:
 
 
 def number_or_text() -> Shape:
-    """A number, or a string that is not empty."""
+    """A number, or text on one line."""
+    numeric, textual = number(), line()
 
     def check(ledger: Ledger, where: str, value: object) -> bool:
-        fits = isinstance(value, int | float | str) and not isinstance(value, bool) and value != ""
-        return _expect(ledger, where, fits, value, "a number or text")
+        return (textual if isinstance(value, str) else numeric)(ledger, where, value)
 
     return check
 
@@ -109,9 +116,23 @@ def record(members: Mapping[str, Shape]) -> Shape:
             usable = _expect(ledger, under(where, name), False, "nothing", "a member of this name")
         for name in sorted(value.keys() - members.keys()):
             usable = _expect(ledger, under(where, name), False, value[name], "no member of this name")
-        for name in members.keys() & value.keys():
-            usable = members[name](ledger, under(where, name), value[name]) and usable
+        for name, shape in members.items():
+            if name in value:
+                usable = shape(ledger, under(where, name), value[name]) and usable
         return usable
+
+    return check
+
+
+def distinct(shape: Shape) -> Shape:
+    """A list, not empty, of texts of which none is there twice."""
+    items = listing(shape, least=1)
+
+    def check(ledger: Ledger, where: str, value: object) -> bool:
+        if not items(ledger, where, value):
+            return False
+        words: list[str] = value  # type: ignore[assignment]
+        return _expect(ledger, where, len(set(words)) == len(words), value, "each of them once")
 
     return check
 

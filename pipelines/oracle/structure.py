@@ -17,15 +17,17 @@ from .names import (
     STEPS,
     TOPOLOGIES,
 )
-from .shapes import Shape, boolean, count, listing, nullable, number, number_or_text, one_of, record, text
+from .shapes import Shape, boolean, count, line, listing, nullable, number, number_or_text, one_of, record, text
 
 _SHA256 = "[0-9a-f]{64}"
+_VERSION = r"[0-9]+(?:\.[0-9]+)+(?:(?:a|b|rc)[0-9]+)?(?:\.post[0-9]+)?(?:\.dev[0-9]+)?(?:\+[a-z0-9]+(?:\.[a-z0-9]+)*)?"
+"""A version as PEP 440 writes it in canonical form, with a point at least."""
 _PROVENANCE = one_of("observed", "supplied")
 
 _INPUT = record(
     {
-        "path": text(),
-        "unit": text(),
+        "path": line(),
+        "unit": line(),
         "value": number_or_text(),
         "low": nullable(number()),
         "high": nullable(number()),
@@ -391,12 +393,12 @@ RECEIPT: Shape = record(
     {
         "apiVersion": one_of("phaseledger/v1"),
         "kind": one_of("TopologyReceipt"),
-        "versions": record({"product": text(), "arithmetic": text(), "significant_digits": count(1)}),
+        "versions": record({"product": text(_VERSION), "arithmetic": text(), "significant_digits": count(1)}),
         "truth_boundary": record(
             {"statement": text(), "latency_label": text(), "unmeasured": listing(text(), least=1)}
         ),
         "fingerprint": text(_SHA256),
-        "cohort": record({"name": text("[a-z0-9-]{1,63}"), "title": text()}),
+        "cohort": record({"name": text("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"), "title": line()}),
         "as_of": nullable(text(DATE)),
         "inputs": listing(_INPUT, key="path", least=1),
         "workload": _WORKLOAD,

@@ -12,12 +12,6 @@ from .separation import Separated, separated
 from .traffic import Moments, Requests, Traffic, split_scv
 from .whole_prompts import WholePrompts, whole_prompts
 
-PARTS = {
-    "aggregated": {"pools": 1, "queues": 1, "state_transfers": 0, "failure_edges": 1},
-    "chunked": {"pools": 1, "queues": 2, "state_transfers": 0, "failure_edges": 1},
-    "disaggregated": {"pools": 2, "queues": 3, "state_transfers": 1, "failure_edges": 5},
-    "routed": {"pools": 3, "queues": 5, "state_transfers": 1, "failure_edges": 7},
-}
 PATHS = {
     "aggregated": (("all", "whole_prompts"),),
     "chunked": (("all", "chunks"),),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -108,6 +108,14 @@ class Requests:
         own = self._own[bucket]
         return math.fsum(count * value(place) for place, count in own) / sum(count for _, count in own)
 
+    @cached_property
+    def outputs_of(self) -> Mapping[str, list[OutputStratum]]:
+        """The output strata of each bucket."""
+        own: dict[str, list[OutputStratum]] = {}
+        for v in self.outputs:
+            own.setdefault(v.bucket, []).append(v)
+        return own
+
     def split(self, threshold: int) -> tuple[Requests, Requests]:
         """Return the requests below a bucket edge, and those from it on."""
         if threshold not in self._parts:
@@ -155,6 +163,14 @@ class Traffic:
     def at_rate(self, rate_rps: float) -> Traffic:
         """Return the same requests at another rate."""
         return replace(self, rate_rps=rate_rps)
+
+
+def by_bucket(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    """Put rows of a workload together by their buckets, in their order."""
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows:
+        found.setdefault(row["bucket"], []).append(row)
+    return found
 
 
 def lower_edge(bucket: str) -> int:

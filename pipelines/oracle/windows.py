@@ -9,6 +9,7 @@ from typing import Any
 
 from .arrivals import ROUNDING
 from .findings import WORKLOAD_DIGITS, Ledger
+from .traffic import by_bucket
 
 CHECK = "workload"
 FORMAT = "docs/formats.md, Windows"
@@ -41,8 +42,8 @@ def check_windows(ledger: Ledger, workload: Mapping[str, Any]) -> None:
         _check_window(ledger, row, duration, requests[row["bucket"]])
     for length in sorted({row["window_s"] for row in found}):
         _check_over_buckets(ledger, [row for row in found if row["window_s"] == length])
-    for bucket in requests:
-        _check_over_lengths(ledger, [row for row in found if row["bucket"] == bucket])
+    for rows in by_bucket(found).values():
+        _check_over_lengths(ledger, rows)
 
 
 def _whole_windows(duration_s: float, length_s: float) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from .findings import WORKLOAD_DIGITS, Ledger
 from .history import check_history
 from .moments import MAXIMA, MEANS, check_moments
 from .strata import check_outputs, check_stratum, stratum_number
+from .traffic import by_bucket
 from .windows import check_windows
 
 CHECK = "workload"
@@ -43,11 +44,10 @@ def check_workload(ledger: Ledger, workload: Mapping[str, Any]) -> bool:
         check_moments(ledger, where, row, known.get(row["bucket"], (1, 0))[0])
         _check_sums_are_whole(ledger, where, row)
         _check_digits(ledger, where, row, ("rate_rps", "arrival_scv", *MEANS))
-    for bucket in buckets:
-        own = [row for row in workload["strata"] if row["bucket"] == bucket["bucket"]]
-        _check_strata(ledger, bucket, own, known.get(bucket["bucket"], (1, 0))[0])
-        outputs = [row for row in workload["outputs"] if row["bucket"] == bucket["bucket"]]
-        labelled = check_outputs(ledger, bucket, outputs) and labelled
+    strata, outputs = by_bucket(workload["strata"]), by_bucket(workload["outputs"])
+    for label, bucket in {row["bucket"]: row for row in buckets}.items():
+        _check_strata(ledger, bucket, strata.get(label, []), known.get(label, (1, 0))[0])
+        labelled = check_outputs(ledger, bucket, outputs.get(label, [])) and labelled
     expected = [bucket["bucket"] for bucket in buckets]
     for member in ("strata", "outputs"):
         order = [label for label, _ in groupby(row["bucket"] for row in workload[member])]
@@ -75,7 +75,8 @@ def _check_labels(ledger: Ledger, workload: Mapping[str, Any], buckets: Sequence
     ledger.same(CHECK, "workload.bucket_edges_tokens", edges, sorted(set(edges)), "ascending edges")
     known = bucket_bounds(edges)
     found = [row["bucket"] for row in workload["buckets"]]
-    expected = ["all", *(label for label in known if label in found[1:])]
+    there = set(found[1:])
+    expected = ["all", *(label for label in known if label in there)]
     fits = ledger.same(CHECK, "workload.buckets", found, expected, "all, then the non-empty buckets ascending")
     for row in [*buckets, *workload["strata"]]:
         low, high = known.get(row["bucket"], (math.nan, math.nan))

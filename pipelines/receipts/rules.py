@@ -69,7 +69,17 @@ def rules_section(rules: RuleFrames, inputs: InputTable) -> Json:
         "operating_part_weights": part_weights(rules.preference),
     }
     section = {"gates": gates, "exceptions": exceptions, "decision": decision}
-    return {"fingerprint": digest({"as_of": rules.as_of, "rules": section})} | section
+    return {"fingerprint": _fingerprint(rules.as_of, section)} | section
+
+
+def _fingerprint(as_of: str | None, section: Json) -> str:
+    """Digest of the rules as they are declared, without what a cohort adds to them: the same for all that are judged by them."""
+    gates = []
+    for gate in section["gates"]:
+        own = {name: value for name, value in gate.items() if name != "applies"}
+        gates.append(own | {name: None for name in ("limit", "within") if gate[f"{name}_source"] != "declared"})
+    exceptions = [{name: one[name] for name in one if name != "standing"} for one in section["exceptions"]]
+    return digest({"as_of": as_of, "rules": section | {"gates": gates, "exceptions": exceptions}})
 
 
 def _gate(row: Json) -> Json:

@@ -328,7 +328,7 @@ def test_steering_letters_reach_no_output(made: Path, tmp_path: Path) -> None:
 
 
 def planner(result: Any) -> Callable[..., Any]:
-    def run_plan(name: str, cohort: Path, rules: Path, out: Path, as_of: str, *, quiet: bool) -> Any:
+    def run_plan(name: str, cohort: Path, rules: Path, out: Path | None, as_of: str, *, quiet: bool) -> Any:
         assert quiet
         if isinstance(result, BaseException):
             raise result
@@ -349,7 +349,7 @@ def test_a_cohort_is_planned_and_reported_as_from_its_receipt(made: Path, monkey
         run = gates("bursty-documents", "--format", output, "--as-of", "2026-11-30")
         assert (run.exit_code, run.stderr) == (1, "")
         assert run.stdout == gates("receipts/ruled", "--format", output).stdout
-    expected = (Path("cohorts/bursty-documents"), Path("rules"), Path("receipts/bursty-documents"), "2026-11-30")
+    expected = (Path("cohorts/bursty-documents"), Path("rules"), None, "2026-11-30")
     assert asked[0] == ("bursty-documents", *expected)
     assert gates("cohorts/bursty-documents/cohort.yaml").stdout == gates("receipts/ruled").stdout
 
@@ -357,7 +357,12 @@ def test_a_cohort_is_planned_and_reported_as_from_its_receipt(made: Path, monkey
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (VerificationFailedError("one value disagrees"), 3, "verification failed: one value disagrees\n"),
+        (
+            VerificationFailedError("one value disagrees", Path("waiting/receipt.json")),
+            3,
+            "verification failed: one value disagrees\n"
+            "receipts/overloaded is as it was; the receipt that failed is waiting/receipt.json\n",
+        ),
         (InterruptedRunError(), 130, "interrupted"),
         (OSError(28, "No space left on device", "receipts/x"), 2, "receipts/x:1:1: cannot be written: No space left"),
     ],

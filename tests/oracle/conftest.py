@@ -1,10 +1,12 @@
 import copy
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.oracle import forging as forge
 from tests.oracle.forging import Receipt
+from tests.oracle.remembering import remembered
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +17,10 @@ def original(receipt_directory: Path) -> Receipt:
 @pytest.fixture
 def receipt(original: Receipt) -> Receipt:
     return copy.deepcopy(original)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def sparing() -> Iterator[None]:
+    """The same inputs and requests are evaluated once in a session."""
+    with remembered():
+        yield

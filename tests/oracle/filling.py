@@ -30,6 +30,7 @@ from pipelines.oracle.parameters import (
 from pipelines.oracle.separation import decoding_of, in_flight_sequences
 from pipelines.oracle.topologies import Evaluator
 from pipelines.oracle.traffic import Moments, Requests, traffic_of
+from pipelines.oracle.words import KV_FORMULA, TRANSFER_FORMULA
 
 Receipt = dict[str, Any]
 Change = Callable[[Parameters], Parameters]
@@ -53,7 +54,7 @@ def digits(value: float | None) -> float | None:
 def kv_of(receipt: Receipt, inputs: Inputs, change: Change) -> Receipt:
     dtype, ranks = inputs.nominal("model.kv_dtype"), inputs.nominal("model.tensor_parallel")
     return {
-        "formula": "bytes of one head x heads x layers",
+        "formula": KV_FORMULA,
         "kv_dtype": dtype,
         "tensor_parallel": ranks,
         "block_tokens": inputs.nominal("model.block_tokens"),
@@ -98,7 +99,7 @@ def transfer_of(receipt: Receipt, inputs: Inputs, change: Change) -> Receipt | N
         return None
     affine, curve = BANDWIDTH in inputs.rows, CURVE in inputs.rows
     return {
-        "formula": "handover + overheads + bytes / bandwidth",
+        "formula": TRANSFER_FORMULA,
         "sources": ["affine"] * affine + ["curve"] * curve,
         "bandwidth_input": BANDWIDTH if affine else None,
         "overhead_inputs": [HANDOVER, *(OVERHEAD_INPUTS if affine else ())],

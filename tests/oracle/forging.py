@@ -18,6 +18,7 @@ from pipelines.oracle import Verification, verify
 from pipelines.oracle.accepting import critical_pools, evidence_of, judge_decision, objections_to
 from pipelines.oracle.canonical import canonical_bytes, sha256_of
 from pipelines.oracle.deciding import Candidate, decide
+from pipelines.oracle.derived import rules_fingerprint
 from pipelines.oracle.equations import prefill_of
 from pipelines.oracle.findings import Ledger
 from pipelines.oracle.inputs import check_inputs
@@ -27,6 +28,7 @@ from pipelines.oracle.matrix import cells_of, columns_of
 from pipelines.oracle.names import BOUNDS, LANES, TOPOLOGIES
 from pipelines.oracle.objectives import Objectives, objectives_of
 from pipelines.oracle.parameters import Inputs
+from pipelines.oracle.reasons import reason_of_choice, reason_of_rejection
 from pipelines.oracle.recomputing import plan_of, scalars
 from pipelines.oracle.resting import rests_on
 from pipelines.oracle.scenario import Evaluation, Knobs
@@ -197,6 +199,7 @@ def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = 
         row["passes"] = passes(row, judged)
         candidates.append(Candidate(place, row, judged))
     prefer = receipt["rules"]["decision"]["prefer"]
+    name_rules_anew(receipt)
     choice = decide(candidates, inputs.compared, prefer)
     if receipt["transfer"] is not None:
         receipt["transfer"]["budget"] = budget_of(receipt, inputs, choice.of_topology("disaggregated"), change)
@@ -205,7 +208,7 @@ def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = 
         "outcome": "topology_chosen" if choice.chosen else "no_topology_qualifies",
         "scenario": choice.chosen.name if choice.chosen else None,
         "topology": choice.chosen.topology if choice.chosen else None,
-        "reason": "as the rules say",
+        "reason": reason_of_choice(choice, candidates),
         "rests_on": [{"path": path, "provenance": provenance} for path, provenance in resting],
         "unobserved_share": digits(sum(provenance != "observed" for _, provenance in resting) / len(resting)),
     }
@@ -225,7 +228,7 @@ def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = 
         {"topology": c.topology, "scenario": c.name, "status": "passes_but_larger" if c.passes else "nearest_miss",
          "failing": [{"gate": j.gate["id"], "verdict": j.verdict, "figure": j.figure, "limit": j.limit}
                      for j in c.failing],
-         "reason": "as the rules say"}
+         "reason": reason_of_rejection(c, choice.chosen, prefer)}
         for c in choice.rejected
     ]  # fmt: skip
 
@@ -272,6 +275,11 @@ def name_anew(receipt: Receipt) -> None:
     workload = receipt["workload"]
     names = ("requests_sha256", "bucket_edges_tokens")
     receipt["fingerprint"] = sha256_of({"inputs": receipt["inputs"], **{name: workload[name] for name in names}})
+
+
+def name_rules_anew(receipt: Receipt) -> None:
+    """Give the rules the fingerprint that they have with the date, as changed."""
+    receipt["rules"]["fingerprint"] = rules_fingerprint(receipt)
 
 
 def matrix_rows(receipt: Receipt) -> list[list[str]]:

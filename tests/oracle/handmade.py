@@ -25,7 +25,8 @@ from pipelines.oracle.names import (
 from pipelines.oracle.parameters import SEPARATED, THRESHOLDS
 from pipelines.oracle.recomputing import operating_parts
 from pipelines.oracle.table import rows_with
-from pipelines.oracle.topologies import PARTS, PATHS
+from pipelines.oracle.topologies import PATHS
+from pipelines.oracle.words import PARTS, STATEMENT, UNMEASURED
 from tests.oracle import forging as forge
 from tests.oracle.forging import Receipt
 from tests.oracle.stacks import STACKS, Values
@@ -333,9 +334,8 @@ def receipt_of(
         "seal": "0" * 64,
         "apiVersion": "phaseledger/v1",
         "kind": "TopologyReceipt",
-        "versions": {"product": "0", "arithmetic": "4", "significant_digits": 10},
-        "truth_boundary": {"statement": "Modeled means; none was measured.", "latency_label": "modeled",
-                           "unmeasured": ["everything"]},
+        "versions": {"product": "0.1", "arithmetic": "4", "significant_digits": 10},
+        "truth_boundary": {"statement": STATEMENT, "latency_label": "modeled", "unmeasured": list(UNMEASURED)},
         "cohort": {"name": "handmade", "title": "Made by hand"},
         "as_of": None,
         "inputs": table,
@@ -344,8 +344,7 @@ def receipt_of(
                         "paths": [{"prompts": prompts, "kind": path,
                                    "first_token": source if path == "separated" else "prefill"}
                                   for prompts, path in PATHS[name]],
-                        "parts": {part: [f"{part} {i}" for i in range(PARTS[name][part])]
-                                                    for part in PART_KINDS},
+                        "parts": {part: list(PARTS[name][part]) for part in PART_KINDS},
                         "operating_parts": operating_parts(name, weights)} for name in compared],
         "rules": {"gates": [gate("ttft_worst", "ttft_worst", "s", "lte", "ttft", compared),
                             gate("stall", "stall", "s", "lte", "stall", compared),

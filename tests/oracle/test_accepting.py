@@ -209,6 +209,9 @@ def test_where_an_exception_stands(expires: str, cohorts: list[str] | None, stan
     assert waived_of(receipt) == (frozenset({("any", "chunked")}) if standing == "holds" else frozenset())
 
 
+OF_ANOTHER = gate_on_decision("old", "evidence_age", "lte", 90, cohorts=["another"], applies=False)
+
+
 def receipt_with(
     exceptions: list[Receipt], as_of: str | None = "2026-11-30", gates: tuple[Receipt, ...] = ()
 ) -> Receipt:
@@ -227,9 +230,7 @@ def receipt_with(
         receipt_with([exception("any", ["chunked"], "2026-11-01", standing="expired")]),
         receipt_with([exception("any", ["chunked"], "2026-11-01", cohorts=["b"], standing="other_cohort")], None),
         receipt_with([], gates=(gate_on_decision("old", "evidence_age", "lte", 90),)),
-        # whether one that does not apply reads the date is open
-        receipt_with([], gates=(gate_on_decision("old", "evidence_age", "lte", 90, applies=False),)),
-        receipt_with([], None, gates=(gate_on_decision("old", "evidence_age", "lte", 90, applies=False),)),
+        receipt_with([], None, gates=(OF_ANOTHER,)),
     ],
 )
 def test_exceptions_that_may_be(receipt: Receipt) -> None:
@@ -240,6 +241,7 @@ def test_exceptions_that_may_be(receipt: Receipt) -> None:
     ("receipt", "pattern"),
     [
         (receipt_with([]), r"^as_of$"),
+        (receipt_with([], gates=(OF_ANOTHER,)), r"^as_of$"),
         (receipt_with([], None, gates=(gate_on_decision("old", "evidence_age", "lte", 90),)), r"^as_of$"),
         (receipt_with([exception("any", ["chunked"], "2026-12-31")], None), r"^as_of$"),
         (receipt_with([exception("any", ["chunked"], "2026-12-31")], "2026-02-30"), r"^as_of$"),

@@ -7,13 +7,16 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipelines.oracle import main, render_json, render_text, verify
+from pipelines.oracle import main, render_json, render_text, verify, verifying
 from pipelines.oracle.canonical import canonical_bytes
+from pipelines.oracle.reading import ReceiptFile, read_receipt
 from tests.oracle.forging import attach, load, matrix_rows, write
 
 
@@ -30,7 +33,7 @@ def test_every_shipped_cohort_is_verified(receipt_directories: dict[str, Path]) 
         verification = verify(directory / "receipt.json")
         assert verification.passed, f"{name}: {render_text(verification)}"
         assert verification.matrix == str(directory / "matrix.csv")
-        assert {"seal", "canonical form", "fingerprint", "lanes", "loads", "matrix", "verdicts", "decision"} <= set(
+        assert {"seal", "canonical form", "fingerprints", "lanes", "loads", "matrix", "verdicts", "decision"} <= set(
             verification.checked
         )
 
@@ -44,6 +47,24 @@ def test_it_starts_as_a_module_and_alone(start: list[str], copied: Path, project
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "verified" in done.stdout.splitlines()[0]
+
+
+def test_it_starts_packed_into_an_archive(copied: Path, project: Path, tmp_path: Path) -> None:
+    packed = tmp_path / "phaseledger-oracle.pyz"
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("__main__.py", "import sys\n\nfrom oracle import main\n\nsys.exit(main())\n")
+        for module in (project / "pipelines" / "oracle").glob("*.py"):
+            archive.write(module, f"oracle/{module.name}")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-I", "-S", str(packed), *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+
+    done = run("receipt.json", "--matrix", "matrix.csv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].endswith("values compared: verified")
+    assert run("none.json").returncode == 2
+    assert run("--help").stdout.startswith("usage: phaseledger-oracle [-h]")
 
 
 def test_alone_it_loads_nothing_but_itself_and_the_standard_library(copied: Path, project: Path) -> None:
@@ -79,6 +100,69 @@ def test_without_its_matrix_the_receipt_says_that_it_was_not_checked(
     out = capsys.readouterr().out
     assert "verified, without its matrix" in out
     assert "the matrix was not checked" in out
+
+
+def test_a_directory_is_its_receipt(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(copied.parent)]) == 0
+    assert capsys.readouterr().out.startswith(f"{copied.parent}: verified (")
+    assert verify(copied.parent).matrix == str(copied.parent / "matrix.csv")
+    copied.unlink()
+    assert main([str(copied.parent)]) == 2
+    assert capsys.readouterr().err == f"{copied.parent}: cannot be read: No such file or directory\n"
+
+
+def test_a_link_is_followed_once(copied: Path, tmp_path: Path) -> None:
+    """The matrix is the one beside the receipt that a link leads to, and is called by the name that was given."""
+    store, shown = tmp_path / "_store", tmp_path / "shown"
+    store.mkdir()
+    for name in ("receipt.json", "matrix.csv"):
+        (copied.parent / name).rename(store / name)
+    shown.symlink_to("_store")
+    verification = verify(shown / "receipt.json")
+    assert (verification.passed, verification.matrix) == (True, str(shown / "matrix.csv"))
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "receipt.json").symlink_to("../_store/receipt.json")
+    (alone / "matrix.csv").write_text("of another plan")
+    verification = verify(alone / "receipt.json")
+    assert (verification.passed, verification.matrix) == (True, str(store / "matrix.csv"))
+    assert verify(alone).receipt == str(alone)
+
+
+def test_a_link_that_is_replaced_meanwhile_does_not_mix_two_plans(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the two files that are read, the link comes to lead to another pair."""
+    shown, stores = tmp_path / "shown", [tmp_path / "first", tmp_path / "second"]
+    for store in stores:
+        shutil.copytree(copied.parent, store, ignore=shutil.ignore_patterns("first", "second", "shown"))
+    (stores[1] / "matrix.csv").write_text("of another plan")
+    shown.symlink_to("first")
+
+    def read_and_replace(path: Path, name: Path | None = None) -> ReceiptFile:
+        file = read_receipt(path, name)
+        shown.unlink()
+        shown.symlink_to("second")
+        return file
+
+    monkeypatch.setattr(verifying, "read_receipt", read_and_replace)
+    assert verify(shown).passed
+    monkeypatch.undo()
+    assert not verify(shown).passed
+
+
+def test_both_outputs_end_with_the_outcome(copied: Path) -> None:
+    verification = verify(copied)
+    total = sum(verification.checked.values())
+    assert render_text(verification).splitlines()[-1] == f"{total} values compared: verified"
+    document = json.loads(render_json(verification))
+    assert (document["compared"], document["outcome"], document["requests"]) == (total, "verified", None)
+    receipt = load(copied.parent)
+    receipt["decision"]["accepted"], receipt["decision"]["unobserved_share"] = None, 0.25
+    write(copied.parent, receipt, attach(receipt, matrix_rows(receipt)))
+    verification = verify(copied)
+    assert render_text(verification).splitlines()[-1].endswith(" values compared: 1 values disagree")
+    assert json.loads(render_json(verification))["outcome"] == "1 values disagree"
 
 
 def test_text_shows_twenty_disagreements_and_counts_the_rest(copied: Path) -> None:
@@ -136,14 +220,62 @@ MONSTERS: tuple[Any, ...] = (None, True, False, *NUMBERS, *WORDS, [], [[]], {}, 
 
 def test_no_change_makes_it_stumble(copied: Path) -> None:
     """Many changes at once, of any kind, anywhere: always an exit code, never an exception."""
-    original = load(copied.parent)
+    original = copied.read_bytes()
     dice = random.Random(20261101)
     for _ in range(150):
-        receipt = copy.deepcopy(original)
+        receipt = json.loads(original)
         for _ in range(dice.choice((1, 1, 2, 5))):
             _disturb(receipt, dice)
         copied.write_bytes(canonical_bytes(receipt))
         assert main([str(copied), "--format", dice.choice(("text", "json"))]) in (2, 3)
+
+
+def _endless_links(receipt: Any) -> None:
+    row = next(row for row in receipt["inputs"] if row["path"] == "network.links")
+    row.update(value=2**53, conservative=2**53, low=None)
+
+
+def _names_of_objects(receipt: Any) -> None:
+    receipt["__proto__"] = receipt["cohort"]["constructor"] = {}
+    receipt["scenarios"][0]["scenario"] = receipt["rules"]["gates"][0]["id"] = "__proto__"
+
+
+def _the_same_scenario_over_and_over(receipt: Any) -> None:
+    receipt["scenarios"] *= 10
+
+
+def _the_same_bucket_over_and_over(receipt: Any) -> None:
+    receipt["workload"]["buckets"] += receipt["workload"]["buckets"][1:2] * 500
+
+
+def _beyond_doubles(receipt: Any) -> None:
+    receipt["workload"]["buckets"][1]["attention_m2"] = 1e308
+    receipt["inputs"][0]["value"] = 1e308
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _endless_links,
+        _names_of_objects,
+        _the_same_scenario_over_and_over,
+        _the_same_bucket_over_and_over,
+        _beyond_doubles,
+    ],
+)
+def test_a_hostile_receipt_is_rejected_before_long(change: Callable[[Any], None], copied: Path) -> None:
+    """Links without end would otherwise be counted one by one."""
+    receipt = load(copied.parent)
+    change(receipt)
+    write(copied.parent, receipt, (copied.parent / "matrix.csv").read_bytes())
+    assert main([str(copied)]) == 3
+
+
+def test_a_receipt_that_is_nested_beyond_reason_is_rejected(copied: Path) -> None:
+    raw = copied.read_bytes()
+    for depth, code in ((900, 3), (100_000, 2)):
+        copied.write_bytes(raw.replace(b'"warnings":[]', b'"warnings":' + b"[" * depth + b"]" * depth))
+        assert main([str(copied)]) == code
 
 
 def _disturb(receipt: Any, dice: random.Random) -> None:

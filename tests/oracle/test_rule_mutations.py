@@ -19,9 +19,9 @@ from pipelines.oracle.recomputing import plan_of
 from pipelines.oracle.scenario import Knobs
 from tests.oracle import forging as forge
 from tests.oracle.filling import Receipt
+from tests.oracle.mutants import disagreements, noticed_at, put
 from tests.oracle.rejection import check, named
 from tests.oracle.ruled import ruled
-from tests.oracle.test_leaf_sweep import MEANINGLESS, leaves, name_of, notices, one_of, other_values, put, rejects
 
 
 @pytest.fixture(scope="module")
@@ -178,42 +178,6 @@ def test_what_is_forged_is_named(form: str, receipt: Receipt, tmp_path: Path) ->
     check(receipt, tmp_path, *FORGED[form])
 
 
-SEALED = {
-    # place: why a change of it alone follows from nothing else in this receipt
-    **MEANINGLESS,
-    r"/rules/gates/\d+/cohorts/1": "the name of a cohort that this is not",
-    r"/rules/gates/(11|12)/(id|metric|topologies/\d|bound|limit|aggregate|cohorts/0)": "a gate that does not apply",
-    r"/rules/gates/7/(buckets/0|aggregate)": "one bucket, and prompts of all lengths wait alike",
-    r"/rules/exceptions/\d+/(file|reason|owner)": "names who made the exception, and why",
-    r"/rules/exceptions/\d+/expires": "another day with the same standing",
-    r"/rules/exceptions/1/topologies/\d": "it has expired, and waives nothing",
-    r"/rules/exceptions/2/(gate|cohorts/0|topologies/0)": "an exception of another cohort",
-}
-"""Leaves of rules whose change may go unnoticed."""
-
-
-def test_every_leaf_of_the_rules_and_the_decision(rules: Receipt) -> None:
-    assert rejects(rules) == []
-    parts = {name: rules[name] for name in ("as_of", "rules", "decision", "rejected")}
-    unnoticed = set()
-    for index, (at, value) in enumerate([*leaves(parts), *((("as_of",), None),)]):
-        name, other = name_of(rules, at), one_of(index, other_values(value))
-        if not (any(re.fullmatch(pattern, name) for pattern in SEALED) or notices(put(rules, at, other))):
-            unnoticed.add(f"{name}: {value!r} -> {other!r}")
-    assert not unnoticed
-
-
-def test_every_leaf_of_the_verdicts(rules: Receipt) -> None:
-    unnoticed = set()
-    for place in (0, 4, 8):
-        row = rules["scenarios"][place]
-        for index, (at, value) in enumerate(leaves({"verdicts": row["verdicts"]})):
-            whole, other = ("scenarios", place, *at), one_of(index + place, other_values(value))
-            if not notices(put(rules, whole, other)):
-                unnoticed.add(f"{name_of(rules, whole)}: {value!r} -> {other!r}")
-    assert not unnoticed
-
-
 def test_every_member_is_required_and_no_other_is_allowed(
     rules: Receipt, schema: jsonschema.Draft202012Validator
 ) -> None:
@@ -225,10 +189,10 @@ def test_every_member_is_required_and_no_other_is_allowed(
             whole = whole[key]
         for name in whole:
             lacking = put(rules, at, {key: value for key, value in whole.items() if key != name})
-            named(rejects(lacking), re.escape(name))
+            named(disagreements(lacking), re.escape(name))
             assert not schema.is_valid(lacking), f"{at} without {name}"
         surplus = put(rules, at, {**whole, "surplus": 1})
-        named(rejects(surplus), "surplus$")
+        named(disagreements(surplus), "surplus$")
         assert not schema.is_valid(surplus)
 
 
@@ -276,7 +240,7 @@ def test_the_schema_knows_what_belongs_together(rules: Receipt, schema: jsonsche
         gate = gates[place[name]]
         forged = put(rules, ("rules", "gates", place[name]), {**gate, **changes})
         assert not schema.is_valid(forged), f"{name} with {changes}"
-        assert notices(forged), f"{name} with {changes}"
+        assert noticed_at(forged, renamed=True), f"{name} with {changes}"
     assert not schema.is_valid(put(rules, ("decision", "accepted"), True))
     assert not schema.is_valid(put(rules, ("decision", "objections"), []))
 

@@ -1,12 +1,16 @@
-"""A killed run leaves the old file or the new one."""
+"""A killed run leaves the old files or the new ones."""
 
+import contextlib
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pipelines.receipts.write import write_atomically
+from pipelines.receipts.write import alone_in, link_to, put_directory, put_together, write_atomically
 
 
 class KilledError(Exception):
@@ -39,7 +43,7 @@ def test_an_old_file_is_replaced(old: Path) -> None:
 def test_a_run_that_ends_before_the_rename_leaves_the_old_file_alone(
     old: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(*_: object) -> None:
+    def killed(*_: object, **__: object) -> None:
         raise KilledError
 
     monkeypatch.setattr(os, step, killed)
@@ -66,7 +70,7 @@ def test_the_data_is_on_disk_before_it_has_the_name_and_the_name_after_it(
     steps: list[str] = []
     replace, fsync = os.replace, os.fsync
 
-    def recorded_replace(source: str, target: Path) -> None:
+    def recorded_replace(source: Path, target: Path) -> None:
         assert Path(source).read_bytes() == b"new"
         assert Path(source).parent == old.parent  # a rename across directories might not be atomic
         steps.append("replace")
@@ -80,3 +84,88 @@ def test_the_data_is_on_disk_before_it_has_the_name_and_the_name_after_it(
     monkeypatch.setattr(os, "fsync", recorded_fsync)
     write_atomically(old, b"new")
     assert steps == ["fsync file", "replace", "fsync directory"]
+
+
+OLD, NEW = (
+    {"matrix.csv": f"{age} matrix".encode(), "receipt.json": f"{age} receipt".encode()} for age in ("old", "new")
+)
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def test_a_directory_appears_with_all_of_its_files(tmp_path: Path) -> None:
+    put_directory(tmp_path / "store" / "a1", NEW)
+    assert contents(tmp_path / "store" / "a1") == NEW
+    assert [path.name for path in (tmp_path / "store").iterdir()] == ["a1"]
+    assert stat.S_IMODE((tmp_path / "store" / "a1").stat().st_mode) == 0o755
+
+
+def stopped_at(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
+    """Let the process end at the n-th call that changes a directory: nothing that comes after it happens, no tidying up either."""
+    left = [calls]
+
+    def counting(original: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                raise KilledError
+            return original(*arguments, **options)
+
+        return call
+
+    for name in ("replace", "rename", "unlink", "symlink", "mkdir", "rmdir"):
+        monkeypatch.setattr(os, name, counting(getattr(os, name)))
+
+
+@pytest.mark.parametrize("calls", range(6))
+def test_files_that_belong_together_are_never_seen_mixed(
+    tmp_path: Path, calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_together(tmp_path, OLD)
+    with monkeypatch.context() as patch, contextlib.suppress(KilledError):
+        stopped_at(patch, calls)
+        put_together(tmp_path, NEW)
+    seen = contents(tmp_path)
+    if "receipt.json" in seen:
+        assert {name: seen[name] for name in NEW} in (OLD, NEW)
+    put_together(tmp_path, NEW)
+    assert {name: contents(tmp_path)[name] for name in NEW} == NEW
+
+
+def test_a_link_leads_to_the_old_place_or_to_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    link_to(tmp_path / "shown", "a")
+    for calls in range(3):
+        with monkeypatch.context() as patch, contextlib.suppress(KilledError):
+            stopped_at(patch, calls)
+            link_to(tmp_path / "shown", "b")
+        assert (tmp_path / "shown").resolve().name in ("a", "b")
+    link_to(tmp_path / "shown", "b")
+    assert os.readlink(tmp_path / "shown") == "b"
+
+
+def test_what_was_left_unfinished_is_cleared_away_by_the_next_one_and_nothing_else_is(tmp_path: Path) -> None:
+    (tmp_path / ".unfinished-abc").write_bytes(b"half")
+    (tmp_path / ".unfinished-dir").mkdir()
+    (tmp_path / ".unfinished-dir" / "receipt.json").write_bytes(b"half")
+    (tmp_path / "notes.txt").write_bytes(b"mine")
+    with alone_in(tmp_path):
+        assert contents(tmp_path) == {"notes.txt": b"mine"}
+
+
+def test_two_processes_are_not_in_a_directory_at_once(tmp_path: Path) -> None:
+    script = (
+        "import sys, time, pathlib\n"
+        "from pipelines.receipts.write import alone_in\n"
+        "place = pathlib.Path(sys.argv[1])\n"
+        "for _ in range(20):\n"
+        "    with alone_in(place):\n"
+        "        (place / 'taken').touch(exist_ok=False)\n"
+        "        time.sleep(0.001)\n"
+        "        (place / 'taken').unlink()\n"
+    )
+    both = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path)]) for _ in range(2)]
+    assert [one.wait(timeout=60) for one in both] == [0, 0]

@@ -1,0 +1,180 @@
+"""The store of receipts: one directory per receipt, named by its SHA-256, a link per cohort, and an index (docs/receipts.md)."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from pipelines.frames.canonical import canonical_bytes
+from pipelines.receipts.finding import ENVELOPE, MATRIX, RECEIPT, STORE
+from pipelines.receipts.write import alone_in, clear_unfinished, link_to, put_directory, put_together, write_atomically
+
+INDEX = "index.json"
+_DIGEST_DIGITS = 64
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The bytes of a receipt and of its matrix."""
+
+    receipt: bytes
+    matrix: bytes
+
+    @property
+    def sha256(self) -> str:
+        """The name of the receipt."""
+        return hashlib.sha256(self.receipt).hexdigest()
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """By file name; the receipt last, since it names the matrix."""
+        return {MATRIX: self.matrix, RECEIPT: self.receipt}
+
+
+def read_pair(directory: Path) -> Pair:
+    """The two files in ``directory``."""
+    return Pair((directory / RECEIPT).read_bytes(), (directory / MATRIX).read_bytes())
+
+
+def put_beside_others(directory: Path, pair: Pair) -> None:
+    """Put a pair into a directory that somebody named."""
+    with alone_in(directory):
+        _put_into(directory, pair)
+
+
+def _put_into(directory: Path, pair: Pair) -> None:
+    """Replace the pair in a directory; a signature of another receipt does not stay beside it."""
+    if _holds(directory, pair):
+        return
+    signature = directory / ENVELOPE
+    if signature.is_file() and _receipt_in(directory) != pair.receipt:
+        signature.unlink()
+    put_together(directory, pair.files)
+
+
+def keep(root: Path, cohort: str, pair: Pair) -> Path:
+    """Put a pair into the store under ``root``, let the cohort's name lead to it, and bring the index up to date.
+
+    Returns the directory of the store. A pair that is there already is left as it is.
+    """
+    name, store = pair.sha256, root / STORE
+    with alone_in(root):
+        store.mkdir(exist_ok=True)
+        clear_unfinished(store)
+        kept = store / name
+        if not _holds(kept, pair):
+            _put_into(kept, pair) if kept.is_dir() else put_directory(kept, pair.files)
+        seen = root / cohort
+        if seen.is_dir() and seen.resolve().parent != store.resolve():
+            _put_into(seen, pair)  # a directory from elsewhere, or a link to one
+        else:
+            link_to(seen, f"{STORE}/{name}")
+        _write_index(root, indexed(root, known=_read_index(root)).entries)
+    return kept
+
+
+def _receipt_in(directory: Path) -> bytes | None:
+    try:
+        return (directory / RECEIPT).read_bytes()
+    except OSError:
+        return None
+
+
+def _holds(directory: Path, pair: Pair) -> bool:
+    try:
+        return read_pair(directory) == pair
+    except OSError:
+        return False
+
+
+@dataclass(frozen=True)
+class Index:
+    """What is in a store: its receipts by cohort and digest, and the directories that hold none, with the reason."""
+
+    entries: list[Json]
+    unreadable: dict[str, str]
+
+
+def reindexed(root: Path) -> Index:
+    """Read every receipt under ``root``, and write the index anew where it says something else."""
+    if not (root / STORE).is_dir():
+        return Index([], {})
+    with alone_in(root):
+        found = indexed(root, known={})
+        _write_index(root, found.entries)
+    return found
+
+
+def indexed(root: Path, known: Mapping[str, Json]) -> Index:
+    """The receipts under ``root``; those ``known`` by digest are not read again."""
+    entries, unreadable = [], {}
+    for place in sorted((root / STORE).iterdir()):
+        if len(place.name) != _DIGEST_DIGITS:
+            continue
+        try:
+            size = (place / RECEIPT).stat().st_size
+            entry = known[place.name] if place.name in known and size else _entry(place)
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            unreadable[place.name] = _why(error)
+            continue
+        entries.append(entry | {"signed": (place / ENVELOPE).is_file()})
+    return Index(sorted(entries, key=lambda entry: (entry["cohort"], entry["sha256"])), unreadable)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{RECEIPT} cannot be read: {error.strerror}"
+    return str(error) if isinstance(error, _NotItsNameError) else f"{RECEIPT} is not that of a plan"
+
+
+class _NotItsNameError(ValueError):
+    """A receipt in the store has another digest than its directory says."""
+
+
+def _entry(place: Path) -> Json:
+    data = (place / RECEIPT).read_bytes()
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != place.name:
+        raise _NotItsNameError(f"{RECEIPT} has the digest {digest}: it was changed after it was written")
+    receipt = orjson.loads(data)
+    decision, versions = receipt["decision"], receipt["versions"]
+    return {
+        "sha256": digest,
+        "cohort": receipt["cohort"]["name"],
+        "title": receipt["cohort"]["title"],
+        "fingerprint": receipt["fingerprint"],
+        "rules_fingerprint": receipt["rules"]["fingerprint"],
+        "seal": receipt["seal"],
+        "as_of": receipt["as_of"],
+        "arithmetic": versions["arithmetic"],
+        "product": versions["product"],
+    } | {name: decision[name] for name in ("outcome", "topology", "scenario", "accepted")}
+
+
+def _read_index(root: Path) -> dict[str, Json]:
+    """What the index says by digest; nothing where it cannot be read."""
+    try:
+        return {entry["sha256"]: entry for entry in orjson.loads((root / INDEX).read_bytes())["receipts"]}
+    except (OSError, ValueError, LookupError, TypeError):
+        return {}
+
+
+def _write_index(root: Path, entries: list[Json]) -> None:
+    wanted = canonical_bytes({"receipts": entries})
+    try:
+        unchanged = (root / INDEX).read_bytes() == wanted
+    except OSError:
+        unchanged = False
+    if not unchanged:
+        write_atomically(root / INDEX, wanted)
+
+
+def shown_digests(root: Path) -> dict[str, str]:
+    """Cohort -> digest of the receipt that its name leads to, where that is one of the store."""
+    links = [place for place in root.iterdir() if place.is_symlink()] if root.is_dir() else []
+    return {place.name: place.resolve().name for place in links if place.resolve().parent == (root / STORE).resolve()}

@@ -1,0 +1,232 @@
+"""How many mutants of each kind the verifier rejects: `python -m tests.oracle.kill_table`, which takes a quarter of an hour.
+
+Tries every mutant of the receipts in `receipts()`, writes the counts to `kill_table.json` and the table into docs/verification.md.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pipelines.declarations import load_cohort
+from pipelines.frames.canonical import canonical_bytes
+from pipelines.oracle.findings import Ledger
+from pipelines.oracle.remeasuring import check_requests
+from pipelines.oracle.requests_file import Columns, requests_from
+from pipelines.receipts.build import build_receipt
+from pipelines.traces import read_cohort_requests
+from tests.oracle.forging import Receipt, name_anew, shrink
+from tests.oracle.handmade import receipt_of
+from tests.oracle.mutants import KINDS, Mutant, mutants, noticed_at
+from tests.oracle.remembering import remembered
+from tests.oracle.ruled import ruled
+from tests.oracle.test_requests import digest, rows_of
+from tests.plans import plan_of
+
+PROJECT = Path(__file__).resolve().parents[2]
+COUNTS = Path(__file__).with_suffix(".json")
+PAGE = PROJECT / "docs" / "verification.md"
+BEGIN, END = "<!-- kill table -->\n", "<!-- end of the kill table -->\n"
+
+SHIPPED = ("short-and-long", "overloaded")
+HANDMADE = {
+    "open, with hits": ("open", {"cached": True}),
+    "closed loop": ("closed", {"cached": True}),
+    "hybrid": ("rate", {"cached": True, "stack": "hybrid"}),
+}
+RULED = "rules of every kind"
+MADE = HANDMADE | {RULED: ("rate", {})}
+NAMES = (*SHIPPED, *MADE)
+
+LEVELS = ("seal", "requests", "fingerprints")
+"""What the forger renews, or the verifier is given: the seal alone; that, but the verifier has the requests; fingerprints as well."""
+
+OF_THE_REQUESTS: dict[str, str] = {}
+"""Leaves that may be changed unnoticed where only the seal is renewed, unless the requests are given, as patterns of names, and why."""
+
+MEANINGLESS: dict[str, str] = {}
+"""Leaves that may be changed unnoticed where only the seal is renewed, whatever is given, and why."""
+
+FREE: dict[str, str] = {}
+"""Leaves that may be changed unnoticed in some receipt where the fingerprints are renewed as well, and why."""
+
+
+@cache
+def receipts() -> dict[str, Receipt]:
+    """Receipts on small inventories, so that every leaf can be tried: of shipped cohorts, and of what those do not have."""
+    found = {}
+    for name in SHIPPED:
+        body, _ = build_receipt(plan_of(PROJECT / "cohorts" / name, PROJECT / "rules"))
+        found[name] = shrink(json.loads(canonical_bytes(body)), workers=3, chunk_tokens=512)
+    for name, (kind, options) in HANDMADE.items():
+        found[name] = _of_its_requests(shrink(receipt_of(kind, **options), workers=2, chunk_tokens=512), name)
+    found[RULED] = _of_its_requests(ruled(), RULED)
+    return found
+
+
+def _of_its_requests(receipt: Receipt, name: str) -> Receipt:
+    """A handmade receipt with the digest of the requests that it was made of, which those are not read for otherwise."""
+    kind, options = MADE[name]
+    receipt["workload"]["requests_sha256"] = digest(rows_of(options.get("cached", False), kind))
+    name_anew(receipt)
+    return receipt
+
+
+def excused(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a leaf is among those of which a reason says why they may change."""
+    return any(re.fullmatch(pattern, name) for pattern in patterns)
+
+
+def outcome(name: str, mutant: Mutant) -> tuple[bool, bool, bool]:
+    """Whether a mutant of a receipt is rejected, by level."""
+    changed = mutant.of(receipts()[name])
+    named = noticed_at(changed, renamed=True) is not None
+    sealed = named or noticed_at(changed, renamed=False) is not None  # what is noticed with other names is without them
+    given = sealed or (mutant.section == "workload" and _contradicted(name, changed))
+    return sealed, given, named
+
+
+def _contradicted(name: str, changed: Receipt) -> bool:
+    """Whether the requests say something else than a receipt."""
+    ledger = Ledger()
+    check_requests(ledger, changed["workload"], requests()[name])
+    return bool(ledger.disagreements)
+
+
+@cache
+def requests() -> dict[str, Columns]:
+    """The requests of each of the receipts."""
+    found = {
+        name: read_cohort_requests(load_cohort(PROJECT / "cohorts" / name)).requests.iter_rows() for name in SHIPPED
+    }
+    made = {name: rows_of(options.get("cached", False), kind) for name, (kind, options) in MADE.items()}
+    return {name: requests_from(rows) for name, rows in (found | made).items()}
+
+
+def counted(receipt: Receipt) -> dict[str, dict[str, int]]:
+    """Section -> kind -> how many mutants there are."""
+    found: dict[str, Counter[str]] = {}
+    for mutant in mutants(receipt):
+        found.setdefault(mutant.section, Counter())[mutant.kind] += 1
+    return {section: dict(kinds) for section, kinds in found.items()}
+
+
+def _tried(part: tuple[str, int, int]) -> tuple[str, list[tuple[str, str, str, tuple[bool, bool, bool]]]]:
+    """Name of the receipt; section, kind, leaf and outcome of every mutant of one part of it."""
+    name, number, parts = part
+    receipt, found = receipts()[name], []
+    with remembered():
+        for place, mutant in enumerate(mutants(receipt)):
+            if place * parts // _size(name) == number:
+                found.append((mutant.section, mutant.kind, mutant.name, outcome(name, mutant)))
+    return name, found
+
+
+@cache
+def _size(name: str) -> int:
+    return sum(1 for _ in mutants(receipts()[name]))
+
+
+def tried(parts: int = 16) -> dict[str, Any]:
+    """The counts of all receipts, and the leaves of which a mutant went unnoticed."""
+    kinds: dict[str, dict[str, list[int]]] = {}
+    unnoticed: dict[str, set[str]] = {level: set() for level in LEVELS}
+    per_receipt = {name: counted(receipt) for name, receipt in receipts().items()}
+    tasks = [(name, number, parts) for name in receipts() for number in range(parts)]
+    with ProcessPoolExecutor(2) as pool:
+        for done, (_, found) in enumerate(pool.map(_tried, tasks)):
+            sys.stderr.write(f"\r{done + 1} of {len(tasks)} parts")
+            for section, kind, leaf, rejected in found:
+                row = kinds.setdefault(section, {}).setdefault(kind, [0, 0, 0, 0])
+                row[0] += 1
+                for place, (level, noticed) in enumerate(zip(LEVELS, rejected, strict=True), start=1):
+                    row[place] += noticed
+                    if not noticed:
+                        unnoticed[level].add(leaf)
+    return {
+        "receipts": per_receipt,
+        "sections": kinds,
+        "unnoticed": {level: sorted(names) for level, names in unnoticed.items()},
+    }
+
+
+def without_reason(level: str, counts: Mapping[str, Any]) -> list[str]:
+    """The leaves that went unnoticed at a level though no reason says why."""
+    reasons = {
+        "seal": MEANINGLESS | OF_THE_REQUESTS,
+        "requests": MEANINGLESS,
+        "fingerprints": MEANINGLESS | OF_THE_REQUESTS | FREE,
+    }
+    return [name for name in counts["unnoticed"][level] if not excused(name, reasons[level])]
+
+
+def rendered(counts: Mapping[str, Any]) -> str:
+    """The table as it stands in docs/verification.md."""
+    lines = [f"Receipts: {', '.join(counts['receipts'])}, on inventories of two or three workers.", ""]
+    lines += _sections(counts["sections"])
+    lists = (
+        ("With the seal renewed, these go unnoticed unless the requests are given:", OF_THE_REQUESTS),
+        ("With the seal renewed, these go unnoticed:", MEANINGLESS),
+        ("With the fingerprints renewed, these go unnoticed in one receipt or another as well:", FREE),
+    )
+    for title, reasons in lists:
+        lines += ["", title, "", "| leaf | why |", "| --- | --- |"]
+        lines += [f"| `{_shown(pattern)}` | {why} |" for pattern, why in reasons.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(pattern: str) -> str:
+    """A pattern as a person writes it."""
+    text = re.sub(r"\\([\[\].])", r"\1", pattern)
+    return (
+        text.replace("[1-9]\\d*", "N")
+        .replace("\\d+", "N")
+        .replace("\\w+", "NAME")
+        .replace(".*", "…")
+        .replace("|", "\\|")
+    )
+
+
+def _sections(sections: Mapping[str, Mapping[str, list[int]]]) -> Iterator[str]:
+    heads = ("mutants", "seal renewed", "and requests given", "fingerprints renewed")
+    yield "| section | " + " | ".join((*KINDS, *heads)) + " |"
+    yield "| --- |" + " ---: |" * (len(KINDS) + len(heads))
+    totals = [0] * (len(KINDS) + len(heads))
+    for section, kinds in sections.items():
+        row = [kinds[kind][0] if kind in kinds else 0 for kind in KINDS]
+        row += [sum(counts[place] for counts in kinds.values()) for place in range(len(heads))]
+        totals = [total + value for total, value in zip(totals, row, strict=True)]
+        yield f"| `{section}` | " + " | ".join(f"{value:,}" if value else "" for value in row) + " |"
+    yield "| all | " + " | ".join(f"{value:,}" for value in totals) + " |"
+
+
+def put_into_page(counts: Mapping[str, Any]) -> None:
+    """Write the table into the page."""
+    text = PAGE.read_text()
+    head, rest = text.split(BEGIN)
+    _, tail = rest.split(END)
+    PAGE.write_text(head + BEGIN + rendered(counts) + END + tail)
+
+
+def main() -> None:
+    """Try everything, and write down what was seen; leaves that went unnoticed without a reason are an error."""
+    began = time.monotonic()
+    counts = tried()
+    COUNTS.write_text(json.dumps(counts, indent=1) + "\n")
+    put_into_page(counts)
+    sys.stderr.write(f"\n{time.monotonic() - began:.0f} s\n")
+    wrong = {name for level in LEVELS for name in without_reason(level, counts)}
+    if wrong:
+        sys.exit("unnoticed without a reason:\n  " + "\n  ".join(sorted(wrong)))
+
+
+if __name__ == "__main__":
+    main()

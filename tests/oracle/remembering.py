@@ -1,0 +1,62 @@
+"""Spares the verifier to evaluate again what it evaluated for another receipt with the same inputs and requests.
+
+Evaluations are functions of inputs and requests, so that a receipt that was changed elsewhere has the same. What is
+compared with them is untouched: every receipt is still compared as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from pipelines.oracle import changes, verifying
+from pipelines.oracle.changing import Bench
+from pipelines.oracle.parameters import Inputs
+from pipelines.oracle.recomputing import Plan, plan_of
+
+KEPT = 6
+"""So many questions are remembered: those asked last."""
+
+
+class Remembering:
+    """Evaluators, and scenarios under changed inputs, by what they are made of."""
+
+    def __init__(self) -> None:
+        self._evaluators: list[tuple[Any, Any]] = []
+        self._changed: list[tuple[Any, Any]] = []
+
+    def plan_of(self, receipt: Mapping[str, Any], inputs: Inputs) -> Plan:
+        """A plan with the evaluators of an equal question."""
+        plan = plan_of(receipt, inputs)
+        plan.__dict__["evaluators"] = _recalled(
+            self._evaluators, (receipt["inputs"], receipt["workload"]), lambda: plan.evaluators
+        )
+        return plan
+
+    def bench(self, plan: Plan) -> Bench:
+        """A bench with what another has evaluated of an equal question, at equal rates."""
+        bench, receipt = Bench(plan), plan.receipt
+        made_of = (receipt["inputs"], receipt["workload"], bench._rates, bench._weights)
+        bench._changed = _recalled(self._changed, made_of, lambda: bench._changed)
+        return bench
+
+
+def _recalled(kept: list[tuple[Any, Any]], made_of: Any, make: Any) -> Any:
+    """What was made of an equal thing, or is made now."""
+    for place, (known, value) in enumerate(kept):
+        if known == made_of:
+            kept.insert(0, kept.pop(place))
+            return value
+    kept.insert(0, (made_of, make()))
+    del kept[KEPT:]
+    return kept[0][1]
+
+
+@contextmanager
+def remembered() -> Iterator[None]:
+    """Let the verifier evaluate the same inputs and requests once, however many receipts are made of them."""
+    memory = Remembering()
+    with patch.object(verifying, "plan_of", memory.plan_of), patch.object(changes, "Bench", memory.bench):
+        yield
