@@ -1,5 +1,6 @@
 """What every test may lean on."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,8 +8,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -65,9 +68,8 @@ def dagster_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("dagster")
 
 
-@pytest.fixture(scope="session")
-def phaseledger(dagster_home: Path) -> Command:
-    """The command in a process of its own, as a person calls it, with a Dagster instance outside the checkout."""
+def _command(dagster_home: Path) -> Command:
+    """The command in a process of its own, with a Dagster instance at ``dagster_home``."""
 
     def call(*arguments: str | Path, cwd: Path = PROJECT, **environment: str) -> Run:
         done = subprocess.run(
@@ -84,6 +86,12 @@ def phaseledger(dagster_home: Path) -> Command:
     return call
 
 
+@pytest.fixture(scope="session")
+def phaseledger(dagster_home: Path) -> Command:
+    """The command in a process of its own, as a person calls it, with a Dagster instance outside the checkout."""
+    return _command(dagster_home)
+
+
 @dataclass(frozen=True)
 class Planned:
     """A bundled cohort planned with ``--format text``, and where its exports are."""
@@ -93,18 +101,30 @@ class Planned:
 
 
 @pytest.fixture(scope="session")
-def planned(phaseledger: Command, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Planned]:
-    """Every bundled cohort, planned once; relative to the directory that holds ``receipts/``."""
-    base = tmp_path_factory.mktemp("planned")
+def planned_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What all worker processes share: the Dagster instance in it, and the receipts, are those of ``planned``."""
+    base = tmp_path_factory.getbasetemp()
+    home = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "planned"
+    home.mkdir(exist_ok=True)
+    return home
+
+
+@pytest.fixture(scope="session")
+def planned(planned_home: Path) -> dict[str, Planned]:
+    """Every bundled cohort, planned once for all worker processes; relative to the directory that holds ``receipts/``."""
     names = sorted(path.parent.name for path in (PROJECT / "cohorts").glob("*/cohort.yaml"))
+    command, receipts, runs = _command(planned_home / "dagster"), planned_home / "receipts", planned_home / "runs.json"
 
-    def plan(name: str) -> Planned:
-        directory = base / "receipts" / name
-        run = phaseledger("plan", PROJECT / "cohorts" / name, "--rules", PROJECT / "rules", "--out", directory)
-        return Planned(run, directory)
+    def plan(name: str) -> dict[str, Any]:
+        cohort, rules = PROJECT / "cohorts" / name, PROJECT / "rules"
+        return vars(command("plan", cohort, "--rules", rules, "--out", receipts / name))
 
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        return dict(zip(names, pool.map(plan, names), strict=True))
+    with FileLock(planned_home / ".lock"):
+        if not runs.exists():
+            with ThreadPoolExecutor(max_workers=2) as pool:
+                runs.write_text(json.dumps(dict(zip(names, pool.map(plan, names), strict=True))))
+        found = json.loads(runs.read_text())
+    return {name: Planned(Run(**run), receipts / name) for name, run in found.items()}
 
 
 @pytest.fixture(scope="session")

@@ -27,6 +27,7 @@ def receipts(cohorts: tuple[str, ...], output: str) -> None:
     Exit code 0: all of them could be read. 2: some could not, or no receipt is of a cohort that was named.
     """
     from pipelines.declarations.places import receipts_directory
+    from pipelines.declarations.problems import Problem, plain
     from pipelines.receipts.finding import STORE
     from pipelines.receipts.store import INDEX, reindexed, shown_digests
 
@@ -42,18 +43,20 @@ def receipts(cohorts: tuple[str, ...], output: str) -> None:
         for entry in index.entries
         if not cohorts or entry["cohort"] in cohorts
     ]
-    wrong = [f"{root / STORE / name}:1:1: {why}" for name, why in index.unreadable.items()]
+    wrong = [Problem(str(root / STORE / name), 1, 1, "", why) for name, why in index.unreadable.items()]
     missing = sorted(set(cohorts) - {entry["cohort"] for entry in entries})
-    wrong += [f"{root}:1:1: no receipt of a cohort {name}" for name in missing]
+    wrong += [Problem(str(root), 1, 1, "", f"no receipt of a cohort {plain(name)}") for name in missing]
     if output == "json":
-        click.echo(json.dumps({"receipts": entries, "problems": wrong}, indent=2, ensure_ascii=False))
+        click.echo(
+            json.dumps({"receipts": entries, "problems": [vars(one) for one in wrong]}, indent=2, ensure_ascii=False)
+        )
     else:
         for entry in entries:
             click.echo(_line(entry))
         if not entries and not wrong:
             click.echo(f"no receipts in {root}; phaseledger plan COHORT makes one")
-    for line in wrong:
-        click.echo(line, err=True)
+    for one in wrong:
+        click.echo(str(one), err=True)
     if wrong:
         stop(BAD_INPUT)
 

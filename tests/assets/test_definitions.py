@@ -73,10 +73,10 @@ def graph(project: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def instance(dagster_home: Path, planned: dict[str, Any]) -> Any:
+def instance(planned_home: Path, planned: dict[str, Any]) -> Any:
     """The instance on which every bundled cohort was planned."""
     assert planned
-    with dg.DagsterInstance.from_config(str(dagster_home)) as found:
+    with dg.DagsterInstance.from_config(str(planned_home / "dagster")) as found:
         yield found
 
 
@@ -120,9 +120,9 @@ def test_an_edited_rule_changes_the_code_version_of_the_rules_alone(graph: Any, 
     assert changed == {"gates", "exceptions", "rule_set", "preference", "accepted"}
 
 
-def test_telemetry_is_off(instance: Any, dagster_home: Path) -> None:
+def test_telemetry_is_off(instance: Any, planned_home: Path) -> None:
     assert instance.telemetry_enabled is False
-    assert "enabled: false" in (dagster_home / "dagster.yaml").read_text()
+    assert "enabled: false" in (planned_home / "dagster" / "dagster.yaml").read_text()
 
 
 def test_every_materialization_has_schema_rows_and_versions(instance: Any, graph: Any) -> None:

@@ -1,6 +1,7 @@
-"""How many mutants of each kind the verifier rejects: `python -m tests.oracle.kill_table`, which takes a quarter of an hour.
+"""How many mutants of each kind the verifier rejects: `python -m tests.oracle.kill_table`, which takes half an hour on two cores.
 
-Tries every mutant of the receipts in `receipts()`, writes the counts to `kill_table.json` and the table into docs/verification.md.
+Tries every mutant of the receipts in `receipts()`, writes the counts to `kill_table.json` and the tables into docs/verification.md.
+With `--page`, it writes the tables alone, from the counts that there are.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pipelines.oracle.remeasuring import check_requests
 from pipelines.oracle.requests_file import Columns, requests_from
 from pipelines.receipts.build import build_receipt
 from pipelines.traces import read_cohort_requests
+from tests.oracle import test_mutations, test_other_mutations, test_planner_mutations, test_rule_mutations
 from tests.oracle.forging import Receipt, name_anew, shrink
 from tests.oracle.handmade import receipt_of
 from tests.oracle.mutants import KINDS, Mutant, mutants, noticed_at
@@ -34,7 +36,7 @@ from tests.plans import plan_of
 PROJECT = Path(__file__).resolve().parents[2]
 COUNTS = Path(__file__).with_suffix(".json")
 PAGE = PROJECT / "docs" / "verification.md"
-BEGIN, END = "<!-- kill table -->\n", "<!-- end of the kill table -->\n"
+MUTATIONS, KILL_TABLE = "mutations", "kill table"
 
 SHIPPED = ("short-and-long", "overloaded")
 HANDMADE = {
@@ -57,6 +59,16 @@ MEANINGLESS: dict[str, str] = {}
 
 FREE: dict[str, str] = {}
 """Leaves that may be changed unnoticed in some receipt where the fingerprints are renewed as well, and why."""
+
+
+OF_RECEIPTS = (
+    test_mutations.REMOVE_TRANSFER_OVERHEAD,
+    test_mutations.MERGE_THE_PHASE_QUEUES,
+    test_mutations.SUBSTITUTE_PEAK,
+    test_mutations.IGNORE_AN_OVERLOADED_POOL,
+    test_mutations.REPORT_MODELED_AS_MEASURED,
+)
+"""Forms of the named mutations in receipts, in the order of the planner's."""
 
 
 @cache
@@ -208,16 +220,38 @@ def _sections(sections: Mapping[str, Mapping[str, list[int]]]) -> Iterator[str]:
     yield "| all | " + " | ".join(f"{value:,}" for value in totals) + " |"
 
 
+def named_mutations() -> str:
+    """The mutations that the guide names, and the forms that each is made in."""
+    lines = ["| mutation | in an exported receipt | in the planner |", "| --- | --- | --- |"]
+    for (name, planner), receipt in zip(test_planner_mutations.MUTATIONS.items(), OF_RECEIPTS, strict=True):
+        lines.append(f"| {name} | {'; '.join(receipt)} | {'; '.join(planner)} |")
+    receipts_too, rules_too = test_other_mutations.OTHERS, test_rule_mutations.FORGED
+    lines += [
+        "",
+        f"Likewise rejected: {len(receipts_too)} other forgeries of receipts ({'; '.join(receipts_too)}), "
+        f"{len(rules_too)} of rules, verdicts and exceptions ({'; '.join(rules_too)}), and "
+        f"{len(test_planner_mutations.OTHER_DECLARATIONS)} planners that compute from other declarations than they state.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def part_of_page(name: str) -> str:
+    """What the page has between the marks of a table."""
+    return PAGE.read_text().split(f"<!-- {name} -->\n")[1].split(f"<!-- end of the {name} -->\n")[0]
+
+
 def put_into_page(counts: Mapping[str, Any]) -> None:
-    """Write the table into the page."""
-    text = PAGE.read_text()
-    head, rest = text.split(BEGIN)
-    _, tail = rest.split(END)
-    PAGE.write_text(head + BEGIN + rendered(counts) + END + tail)
+    """Write the tables into the page."""
+    for name, text in ((MUTATIONS, named_mutations()), (KILL_TABLE, rendered(counts))):
+        page = PAGE.read_text()
+        PAGE.write_text(page.replace(f"<!-- {name} -->\n{part_of_page(name)}", f"<!-- {name} -->\n{text}"))
 
 
 def main() -> None:
     """Try everything, and write down what was seen; leaves that went unnoticed without a reason are an error."""
+    if sys.argv[1:] == ["--page"]:
+        put_into_page(json.loads(COUNTS.read_text()))
+        return
     began = time.monotonic()
     counts = tried()
     COUNTS.write_text(json.dumps(counts, indent=1) + "\n")

@@ -12,16 +12,18 @@ import pytest
 
 from tests.oracle import kill_table
 from tests.oracle.kill_table import (
-    BEGIN,
-    END,
     FREE,
+    KILL_TABLE,
     LEVELS,
     MEANINGLESS,
+    MUTATIONS,
     NAMES,
     OF_THE_REQUESTS,
     counted,
     excused,
+    named_mutations,
     outcome,
+    part_of_page,
     receipts,
     rendered,
     without_reason,
@@ -70,9 +72,9 @@ def test_no_number_flag_or_word_of_a_list_is_meaningless(counts: dict[str, Any])
     assert [name for name in counts["unnoticed"]["requests"] if name not in texts] == []
 
 
-def test_the_page_has_the_table(counts: dict[str, Any]) -> None:
-    page = kill_table.PAGE.read_text()
-    assert page.split(BEGIN)[1].split(END)[0] == rendered(counts)
+def test_the_page_has_the_tables(counts: dict[str, Any]) -> None:
+    assert part_of_page(KILL_TABLE) == rendered(counts)
+    assert part_of_page(MUTATIONS) == named_mutations()
 
 
 def test_a_mutant_leaves_the_receipt_as_it_is() -> None:
