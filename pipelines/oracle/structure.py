@@ -389,33 +389,32 @@ _SPEAKING = record(
 
 _CHANGES = record({"speaking": listing(_SPEAKING, key="topology"), "measure_next": listing(text())})
 
-RECEIPT: Shape = record(
-    {
-        "apiVersion": one_of("phaseledger/v1"),
-        "kind": one_of("TopologyReceipt"),
-        "versions": record({"product": text(_VERSION), "arithmetic": text(), "significant_digits": count(1)}),
-        "truth_boundary": record(
-            {"statement": text(), "latency_label": text(), "unmeasured": listing(text(), least=1)}
-        ),
-        "fingerprint": text(_SHA256),
-        "cohort": record({"name": text("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"), "title": line()}),
-        "as_of": nullable(text(DATE)),
-        "inputs": listing(_INPUT, key="path", least=1),
-        "workload": _WORKLOAD,
-        "kv": _KV,
-        "service": listing(_SERVICE, least=4),
-        "transfer": nullable(_TRANSFER),
-        "topologies": listing(_TOPOLOGY, key="topology", least=1),
-        "rules": RULES,
-        "scenarios": listing(_SCENARIO, key="scenario", least=1),
-        "decision": DECISION,
-        "rejected": listing(REJECTED, key="topology"),
-        "search": _SEARCH,
-        "changes": _CHANGES,
-        "matrix": record({"rows": count(1), "columns": listing(text(), least=1), "sha256": text(_SHA256)}),
-        "seal": text(_SHA256),
-    }
-)
+SECTIONS: dict[str, Shape] = {
+    "apiVersion": one_of("phaseledger/v1"),
+    "kind": one_of("TopologyReceipt"),
+    "versions": record({"product": text(_VERSION), "arithmetic": text(), "significant_digits": count(1)}),
+    "truth_boundary": record({"statement": text(), "latency_label": text(), "unmeasured": listing(text(), least=1)}),
+    "fingerprint": text(_SHA256),
+    "cohort": record({"name": text("[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"), "title": line()}),
+    "as_of": nullable(text(DATE)),
+    "inputs": listing(_INPUT, key="path", least=1),
+    "workload": _WORKLOAD,
+    "kv": _KV,
+    "service": listing(_SERVICE, least=4),
+    "transfer": nullable(_TRANSFER),
+    "topologies": listing(_TOPOLOGY, key="topology", least=1),
+    "rules": RULES,
+    "scenarios": listing(_SCENARIO, key="scenario", least=1),
+    "decision": DECISION,
+    "rejected": listing(REJECTED, key="topology"),
+    "search": _SEARCH,
+    "changes": _CHANGES,
+    "matrix": record({"rows": count(1), "columns": listing(text(), least=1), "sha256": text(_SHA256)}),
+    "seal": text(_SHA256),
+}
+"""Of each member of a receipt what it has to be."""
+
+RECEIPT: Shape = record(SECTIONS)
 
 
 def check_structure(ledger: Ledger, receipt: object) -> bool:

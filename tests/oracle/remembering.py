@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from pipelines.oracle import changes, verifying
+from pipelines.oracle import changes, derived, verifying
+from pipelines.oracle.canonical import sha256_of
 from pipelines.oracle.changing import Bench
 from pipelines.oracle.parameters import Inputs
 from pipelines.oracle.recomputing import Plan, plan_of
@@ -26,6 +27,7 @@ class Remembering:
     def __init__(self) -> None:
         self._evaluators: list[tuple[Any, Any]] = []
         self._changed: list[tuple[Any, Any]] = []
+        self._digests: list[tuple[Any, Any]] = []
 
     def plan_of(self, receipt: Mapping[str, Any], inputs: Inputs) -> Plan:
         """A plan with the evaluators of an equal question."""
@@ -41,6 +43,26 @@ class Remembering:
         made_of = (receipt["inputs"], receipt["workload"], bench._rates, bench._weights)
         bench._changed = _recalled(self._changed, made_of, lambda: bench._changed)
         return bench
+
+    def sha256_of(self, value: Mapping[str, Any]) -> str:
+        """A digest of what is made of the same objects, not only of equal ones: 1 and 1.0 are, but are written differently."""
+        own = _Same(value)
+        return str(_recalled(self._digests, own, lambda: sha256_of(value)))
+
+
+class _Same:
+    """Equal to what has the same objects as members."""
+
+    def __init__(self, value: Mapping[str, Any]) -> None:
+        self._members = dict(value)
+
+    def __eq__(self, other: object) -> bool:
+        own = self._members
+        if not isinstance(other, _Same) or own.keys() != other._members.keys():
+            return False
+        return all(own[name] is other._members[name] for name in own)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def _recalled(kept: list[tuple[Any, Any]], made_of: Any, make: Any) -> Any:
@@ -58,5 +80,9 @@ def _recalled(kept: list[tuple[Any, Any]], made_of: Any, make: Any) -> Any:
 def remembered() -> Iterator[None]:
     """Let the verifier evaluate the same inputs and requests once, however many receipts are made of them."""
     memory = Remembering()
-    with patch.object(verifying, "plan_of", memory.plan_of), patch.object(changes, "Bench", memory.bench):
+    with (
+        patch.object(verifying, "plan_of", memory.plan_of),
+        patch.object(changes, "Bench", memory.bench),
+        patch.object(derived, "sha256_of", memory.sha256_of),
+    ):
         yield
