@@ -77,7 +77,7 @@ def check_store(receipts: Path) -> int:
 
 def unfinished(directory: Path) -> int:
     """What lies half written below a directory."""
-    return sum(1 for _ in directory.rglob(".unfinished-*"))
+    return sum(1 for _ in directory.rglob(".phaseledger-unfinished-*"))
 
 
 @contextmanager

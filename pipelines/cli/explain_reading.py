@@ -94,6 +94,14 @@ def _found(rows: dict[str, Json], name: str, kind: str) -> Json:
     return rows[name]
 
 
+def is_missing(file: Path) -> bool:
+    """Whether there is no such file; not known of what lies in a directory that may not be read."""
+    try:
+        return not file.exists()
+    except OSError:
+        return False
+
+
 def read(file: Path, wanted: Sequence[str]) -> Receipt:
     """The receipt in ``file`` with the topologies that are wanted, or all; UnfitError where there is none to explain."""
     from pipelines.oracle.findings import Ledger
@@ -103,7 +111,11 @@ def read(file: Path, wanted: Sequence[str]) -> Receipt:
     try:
         found = read_receipt(file).receipt
     except Unreadable as error:
-        hint = "" if file.exists() else " (hint: give the directory of a plan's receipt, as in receipts/moderate-chat)"
+        hint = (
+            ""
+            if not is_missing(file)
+            else " (hint: give the directory of a plan's receipt, as in receipts/moderate-chat)"
+        )
         raise UnfitError(f"{str(error).removeprefix(f'{file}: ')}{hint}") from error
     _check_version(found)
     ledger = Ledger()

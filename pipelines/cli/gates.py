@@ -66,7 +66,10 @@ def gates(target: str, output: str, every: bool, rules_option: str | None, as_of
 
     with problems_reported(output):
         rules = chosen_rules(rules_option)
-        file, cohort = _receipt_or_cohort(target)
+        try:
+            file, cohort = _receipt_or_cohort(target)
+        except OSError as error:
+            raise DeclarationProblems([Problem(target, 1, 1, "", f"cannot be read: {error.strerror}")]) from error
         if file is None:
             assert cohort is not None
             file = planned(cohort, rules, None, as_of, output, quiet=True).receipt

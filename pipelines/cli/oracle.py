@@ -24,6 +24,9 @@ _START = b'''"""Runs the verifier of phaseledger: python -I -S THIS_FILE receipt
 
 import sys
 
+if sys.version_info < (3, 10):
+    sys.exit("this verifier needs Python 3.10 or later")
+
 from oracle import main
 
 sys.exit(main())
@@ -39,7 +42,7 @@ _FILE_MODE = 0o100644
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Overwrite FILE, whatever it is.")
 def oracle(file: Path, force: bool) -> None:
-    """Write the independent verifier to FILE: an archive of its modules that any Python 3.11 or later runs, without this project.
+    """Write the independent verifier to FILE: an archive of its modules that any Python 3.10 or later runs, without this project.
 
     The same version gives the same bytes, so that its SHA-256 says which verifier it is.
 

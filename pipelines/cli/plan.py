@@ -39,10 +39,13 @@ def plan(
     2: bad input. 3: the verifier disagrees with the receipt.
     """
     from pipelines.cli.planning import planned
+    from pipelines.declarations import DeclarationProblems, Problem
     from pipelines.declarations.places import chosen_rules, cohort_path
 
     with problems_reported(output):
         place, rules = cohort_path(cohort), chosen_rules(rules_option)
+        if out is not None and not out.strip():
+            raise DeclarationProblems([Problem("--out", 1, 1, "", "is empty; expected a directory")])
     result = planned(place, rules, Path(out) if out else None, as_of, output, quiet=quiet)
     if output == "json":
         click.echo(json.dumps(result.as_json(), indent=2, ensure_ascii=False))

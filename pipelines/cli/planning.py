@@ -25,7 +25,10 @@ def planned(
 
     with problems_reported(output):
         declared = checked_cohort(cohort, rules).cohort
-        target = out or export_directory(declared.name)
+        usual = export_directory(declared.name)
+        if out is not None and out.absolute() == usual.absolute():
+            out = None  # the usual place, by its name
+        target = out or usual
         _check_writable(target, stored=out is None)
 
     from pipelines.cli.run import InterruptedRunError, VerificationFailedError, run_plan
@@ -50,14 +53,25 @@ def planned(
 def _check_writable(target: Path, *, stored: bool) -> None:
     """DeclarationProblems where the exports cannot be written, before anything runs; ``stored`` ones are reached by a link."""
     from pipelines.declarations import DeclarationProblems, Problem
+    from pipelines.receipts.finding import STORE
 
-    written = target.parent if stored and (target.is_symlink() or not target.is_dir()) else target
+    found = "cannot be written; expected a directory, or a place where one can be made"
+    linked = stored and (target.is_symlink() or not os.path.lexists(target))
     try:
-        existing = next(place for place in (written, *written.absolute().parents) if os.path.lexists(place))
-        writable = existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+        if not stored and target.resolve().parent.name == STORE:
+            found = "leads to a receipt that is kept; expected another directory"
+            places = []
+        else:
+            places = [target.parent / STORE, target.parent] if linked else [target]
+        writable = bool(places) and all(_is_writable(place) for place in places)
         writable = writable and not any((target / name).is_dir() for name in ("receipt.json", "matrix.csv"))
     except OSError:
         writable = False
     if not writable:
-        found = "cannot be written; expected a directory, or a place where one can be made"
-        raise DeclarationProblems([Problem(str(target), 1, 1, "--out", found, None)])
+        raise DeclarationProblems([Problem(str(target), 1, 1, "" if stored else "--out", found, None)])
+
+
+def _is_writable(directory: Path) -> bool:
+    """Whether something can be put into a directory, or the directory be made."""
+    existing = next(place for place in (directory, *directory.absolute().parents) if os.path.lexists(place))
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)

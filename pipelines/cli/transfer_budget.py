@@ -51,6 +51,7 @@ def budget_verb(receipt: str, output: str) -> None:
 
 
 def _verified(file: Path) -> Json:
+    from pipelines.cli.explain_reading import is_missing
     from pipelines.oracle.reading import Unreadable, read_receipt
     from pipelines.oracle.verifying import verify
 
@@ -58,7 +59,11 @@ def _verified(file: Path) -> Json:
         read = read_receipt(file).receipt
         verification = verify(file, None)
     except Unreadable as error:
-        hint = "" if file.exists() else " (hint: give the directory of a plan's receipt, as in receipts/moderate-chat)"
+        hint = (
+            ""
+            if not is_missing(file)
+            else " (hint: give the directory of a plan's receipt, as in receipts/moderate-chat)"
+        )
         click.echo(f"{error}{hint}", err=True)
         stop(BAD_INPUT)
     if not verification.passed:

@@ -21,15 +21,21 @@ def receipt_file(meant: str) -> Path:
     """
     if not meant.strip():
         raise _problem("RECEIPT", "is empty; expected a receipt, its directory, a cohort, or digits of a digest")
-    place = Path(meant)
     try:
-        if place.exists():
-            return (place / RECEIPT if place.is_dir() else place).resolve()
+        return _found(meant)
     except (OSError, ValueError) as error:
         raise _problem(meant, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
-    root = receipts_directory()
+
+
+def _found(meant: str) -> Path:
+    place, root = Path(meant), receipts_directory()
+    if place.is_file() or (place / RECEIPT).exists():
+        return (place / RECEIPT if place.is_dir() else place).resolve()
+    # the directory of a cohort's declarations often has the name of the cohort
     if "/" not in meant and (root / meant / RECEIPT).is_file():
         return (root / meant / RECEIPT).resolve()
+    if place.exists():
+        return (place / RECEIPT if place.is_dir() else place).resolve()
     if _DIGITS.fullmatch(meant):
         return _of_digits(meant, root / STORE)
     raise _problem(

@@ -1,7 +1,10 @@
 """The store of receipts: one directory per receipt, named by its SHA-256, a link per cohort, and an index (docs/receipts.md)."""
 
+import errno
 import hashlib
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,20 @@ from pipelines.receipts.write import alone_in, clear_unfinished, link_to, put_di
 
 INDEX = "index.json"
 _DIGEST_DIGITS = 64
+_MAY_BE_ABSENT = frozenset({"as_of", "topology", "scenario"})
+_MEMBERS = _MAY_BE_ABSENT | {
+    "sha256",
+    "cohort",
+    "title",
+    "fingerprint",
+    "rules_fingerprint",
+    "seal",
+    "arithmetic",
+    "product",
+    "outcome",
+    "accepted",
+}
+"""Of an entry of the index, but for whether it is signed, which is looked up every time."""
 
 Json = dict[str, Any]
 
@@ -51,16 +68,14 @@ def _put_into(directory: Path, pair: Pair) -> None:
     """Replace the pair in a directory; a signature of another receipt does not stay beside it."""
     if _holds(directory, pair):
         return
-    signature = directory / ENVELOPE
-    if signature.is_file() and _receipt_in(directory) != pair.receipt:
-        signature.unlink()
-    put_together(directory, pair.files)
+    put_together(directory, pair.files, stale=[] if _receipt_in(directory) == pair.receipt else [ENVELOPE])
 
 
 def keep(root: Path, cohort: str, pair: Pair) -> Path:
     """Put a pair into the store under ``root``, let the cohort's name lead to it, and bring the index up to date.
 
-    Returns the directory of the store. A pair that is there already is left as it is.
+    Returns the directory of the store. A pair that is there already is left as it is. Raises FileExistsError where a file has the
+    cohort's name.
     """
     name, store = pair.sha256, root / STORE
     with alone_in(root):
@@ -70,11 +85,14 @@ def keep(root: Path, cohort: str, pair: Pair) -> Path:
         if not _holds(kept, pair):
             _put_into(kept, pair) if kept.is_dir() else put_directory(kept, pair.files)
         seen = root / cohort
+        if os.path.lexists(seen) and not seen.is_symlink() and not seen.is_dir():
+            raise FileExistsError(errno.EEXIST, "a file is in the place of the cohort's link", str(seen))
         if seen.is_dir() and seen.resolve().parent != store.resolve():
             _put_into(seen, pair)  # a directory from elsewhere, or a link to one
         else:
             link_to(seen, f"{STORE}/{name}")
-        _write_index(root, indexed(root, known=_read_index(root)).entries)
+        with suppress(OSError):  # the receipt is in its place: the index can be made from it at any time
+            _write_index(root, indexed(root, known=_read_index(root)).entries)
     return kept
 
 
@@ -117,8 +135,9 @@ def indexed(root: Path, known: Mapping[str, Json]) -> Index:
         if len(place.name) != _DIGEST_DIGITS:
             continue
         try:
-            size = (place / RECEIPT).stat().st_size
-            entry = known[place.name] if place.name in known and size else _entry(place)
+            if not (place / RECEIPT).is_file():
+                raise FileNotFoundError(errno.ENOENT, "there is none")
+            entry = known.get(place.name) or _entry(place)
         except (OSError, ValueError, LookupError, TypeError) as error:
             unreadable[place.name] = _why(error)
             continue
@@ -143,7 +162,7 @@ def _entry(place: Path) -> Json:
         raise _NotItsNameError(f"{RECEIPT} has the digest {digest}: it was changed after it was written")
     receipt = orjson.loads(data)
     decision, versions = receipt["decision"], receipt["versions"]
-    return {
+    entry = {
         "sha256": digest,
         "cohort": receipt["cohort"]["name"],
         "title": receipt["cohort"]["title"],
@@ -154,12 +173,24 @@ def _entry(place: Path) -> Json:
         "arithmetic": versions["arithmetic"],
         "product": versions["product"],
     } | {name: decision[name] for name in ("outcome", "topology", "scenario", "accepted")}
+    if not _is_entry(entry):
+        raise ValueError("what an index holds of a receipt is text")
+    return entry
+
+
+def _is_entry(entry: object) -> bool:
+    """Whether something is an entry of an index, apart from its being true: text on one line, absent where it may be."""
+    if not isinstance(entry, dict) or entry.keys() - {"signed"} != _MEMBERS or not isinstance(entry["accepted"], bool):
+        return False
+    texts = [entry[name] for name in _MEMBERS - {"accepted"} if not (name in _MAY_BE_ABSENT and entry[name] is None)]
+    return all(isinstance(text, str) and text.isprintable() for text in texts)
 
 
 def _read_index(root: Path) -> dict[str, Json]:
     """What the index says by digest; nothing where it cannot be read."""
     try:
-        return {entry["sha256"]: entry for entry in orjson.loads((root / INDEX).read_bytes())["receipts"]}
+        entries = orjson.loads((root / INDEX).read_bytes())["receipts"]
+        return {entry["sha256"]: entry for entry in entries if _is_entry(entry)}
     except (OSError, ValueError, LookupError, TypeError):
         return {}
 

@@ -5,12 +5,12 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-_UNFINISHED = ".unfinished-"
-"""How the names of what is not yet in place begin."""
+_UNFINISHED = ".phaseledger-unfinished-"
+"""How the names of what is not yet in place begin: nobody else's do."""
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -36,10 +36,11 @@ def put_directory(path: Path, files: Mapping[str, bytes]) -> None:
     _sync_directory(path.parent)
 
 
-def put_together(directory: Path, files: Mapping[str, bytes]) -> None:
+def put_together(directory: Path, files: Mapping[str, bytes], stale: Iterable[str] = ()) -> None:
     """Replace ``files``, by name, in a directory that may hold others; the last of them vouches for the rest.
 
     It is taken away first and put in place last: whenever that is stopped, it is beside what it was written with, or not there.
+    What is ``stale`` goes with it. Nothing goes before everything new is on the disk.
     """
     directory.mkdir(parents=True, exist_ok=True)
     *_, voucher = files
@@ -47,9 +48,9 @@ def put_together(directory: Path, files: Mapping[str, bytes]) -> None:
     try:
         for name, data in files.items():
             waiting[name] = _written(directory, data)
-        if (directory / voucher).exists():
-            (directory / voucher).unlink()
-            _sync_directory(directory)
+        for old in (*stale, voucher):
+            (directory / old).unlink(missing_ok=True)
+        _sync_directory(directory)
         for name in files:
             _replace(directory / name, waiting.pop(name))
         _sync_directory(directory)

@@ -146,7 +146,9 @@ def test_a_false_signature_under_ones_own_id_is_replaced() -> None:
     assert mended == envelope()
 
 
-@pytest.mark.parametrize("keyid", [KEY.keyid, OTHER.public_key.keyid, "", None])
+@pytest.mark.parametrize(
+    "keyid", [KEY.keyid, OTHER.public_key.keyid, "", None], ids=["own", "of another", "empty", "absent"]
+)
 def test_the_id_of_a_key_is_a_hint_and_nothing_more(keyid: str | None) -> None:
     found = envelope()
     found["signatures"][0]["keyid"] = keyid
@@ -353,6 +355,11 @@ RSA, EC = rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP
 DAMAGED = b"-----BEGIN %b KEY-----\nAAAA\n-----END %b KEY-----\n"
 
 
+def said_or_content(value: object) -> str:
+    """A name of a case that is the same in every process: keys are not."""
+    return value if isinstance(value, str) else "content"
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -372,6 +379,7 @@ DAMAGED = b"-----BEGIN %b KEY-----\nAAAA\n-----END %b KEY-----\n"
         (private_pem(ED25519) + public_pem(ED25519), "holds 2 blocks of PEM; expected one"),
         (DAMAGED % (b"PRIVATE", b"PRIVATE"), "cannot be read as a private key"),
     ],
+    ids=said_or_content,
 )
 def test_what_is_no_private_key_says_why(content: bytes, said: str, tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(content)
@@ -394,6 +402,7 @@ def test_what_is_no_private_key_says_why(content: bytes, said: str, tmp_path: Pa
         (b"-----BEGIN CERTIFICATE-----\n", "holds CERTIFICATE; expected a public key (SubjectPublicKeyInfo"),
         (KEY.keyval["public"].encode(), "is no PEM; expected a public key"),
     ],
+    ids=said_or_content,
 )
 def test_what_is_no_public_key_says_why(content: bytes, said: str, tmp_path: Path) -> None:
     (tmp_path / "key").write_bytes(content)

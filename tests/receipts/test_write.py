@@ -148,9 +148,9 @@ def test_a_link_leads_to_the_old_place_or_to_the_new_one(tmp_path: Path, monkeyp
 
 
 def test_what_was_left_unfinished_is_cleared_away_by_the_next_one_and_nothing_else_is(tmp_path: Path) -> None:
-    (tmp_path / ".unfinished-abc").write_bytes(b"half")
-    (tmp_path / ".unfinished-dir").mkdir()
-    (tmp_path / ".unfinished-dir" / "receipt.json").write_bytes(b"half")
+    (tmp_path / ".phaseledger-unfinished-abc").write_bytes(b"half")
+    (tmp_path / ".phaseledger-unfinished-dir").mkdir()
+    (tmp_path / ".phaseledger-unfinished-dir" / "receipt.json").write_bytes(b"half")
     (tmp_path / "notes.txt").write_bytes(b"mine")
     with alone_in(tmp_path):
         assert contents(tmp_path) == {"notes.txt": b"mine"}
