@@ -54,15 +54,37 @@ EVERY = {"short-and-long": 5, "open, with hits": 5, "hybrid": 5}
 LEVELS = ("seal", "requests", "fingerprints")
 """What the forger renews, or the verifier is given: the seal alone; that, but the verifier has the requests; fingerprints as well."""
 
-OF_THE_REQUESTS: dict[str, str] = {}
+OF_THE_REQUESTS = {
+    r"/workload/buckets/\d+/arrival_scv": "no equation reads it of a single bucket",
+    r"/workload/buckets/\d+/\w+_tokens_max": "the largest of all is read; laws of moments bound the others",
+    r"/workload/windows/\d+/peak_rps": "no equation reads it; it is a whole number of requests",
+}
 """Leaves that may be changed unnoticed where only the seal is renewed, unless the requests are given, as patterns of names, and why."""
 
-MEANINGLESS: dict[str, str] = {}
+MEANINGLESS = {
+    r"/cohort/(name|title)": "names, where no rule names the cohort",
+    r"/workload/(format|note)": "where the log is from, in words",
+    r"/workload/dropped/\d+/kind": "about rows that are not there; their number is checked",
+    r"/workload/steps/\d+/(step|detail)": "what was done to a log that is not there; the numbers of requests are checked",
+    r"/workload/prefix_cache/scope": "what the cache was; its hits are counted",
+    r"/workload/warnings/\d+": "prose, which may claim no measurement",
+    r"/changes/speaking/\d+/sensitivity/\d+/margin_down": "swapped with the one upwards, where both are alike but for the last digit",
+}
 """Leaves that may be changed unnoticed where only the seal is renewed, whatever is given, and why."""
 
-FREE: dict[str, str] = {}
+FREE = {
+    r"/(rules/)?fingerprint": "renewed",
+    r"/inputs/\[.*\]/(note|source)": "prose; a date in a source counts where a rule asks for it",
+    r"/inputs/\[.*\]/low": "the end of a range that does not hurt",
+    r"/inputs/\[network\.effective_bandwidth\]/provenance": "the decision does not rest on it: nothing is moved",
+    r"/inputs/\[service\.(admission|decode\.step_overhead)\]/value": "every scenario is refused: no latency is computed from it",
+    r"/rules/gates/\[.*\]/(kind|message|owner|rationale)": "who made the rule, in which words",
+    r"/rules/gates/\[.*\]/(severity|blocking|op|bound|metric|aggregate)": "another rule with the same verdicts",
+    r"/rules/gates/\[.*\]/(id|limit|cohorts/\d+|topologies/\d+)": "of a gate that does not apply, or another rule with the same verdicts",
+    r"/rules/exceptions/\d+/(owner|reason)": "who made the exception, and why",
+    r"/rules/exceptions/\d+/(cohorts|topologies)/\d+": "of an exception that does not hold",
+}
 """Leaves that may be changed unnoticed in some receipt where the fingerprints are renewed as well, and why."""
-
 
 OF_RECEIPTS = (
     test_mutations.REMOVE_TRANSFER_OVERHEAD,
