@@ -10,6 +10,7 @@ from pipelines.comparing.planner import Planned
 from pipelines.comparing.tracked import Tracked
 from pipelines.frames.canonical import digest
 from pipelines.frames.inputs import BOUNDS
+from pipelines.receipts.headlines import NOTHING_PASSES
 from pipelines.receipts.matrix_csv import COLUMNS_OF_BOUND
 from pipelines.receipts.reopened import Reopened
 from pipelines.receipts.rules import rules_section
@@ -42,6 +43,9 @@ def _compared(receipt: Json, side: Reopened, planned: Planned) -> Iterator[Disag
     yield Disagreement("search.kept", receipt["search"]["kept"], planned.matrix.height // len(BOUNDS))
     for name, value in planned.decided.items():
         yield Disagreement(f"decision.{name}", receipt["decision"][name], value)
+    chosen = planned.decision.filter(pl.col("standing") == "chosen")["reason"].to_list()
+    yield Disagreement("decision.reason", receipt["decision"]["reason"], chosen[0] if chosen else NOTHING_PASSES)
+    yield from _verdicts(receipt, planned)
     found = planned.decision.filter(pl.col("standing") != "chosen").select("topology", "scenario", "standing", "reason")
     stated = {row["topology"]: row for row in receipt["rejected"]}
     yield Disagreement("rejected", list(stated), found["topology"].to_list())
@@ -49,6 +53,21 @@ def _compared(receipt: Json, side: Reopened, planned: Planned) -> Iterator[Disag
         for name, column in (("scenario", "scenario"), ("status", "standing"), ("reason", "reason")):
             path = f"rejected[{row['topology']}].{name}"
             yield Disagreement(path, stated.get(row["topology"], {}).get(name), row[column])
+
+
+def _verdicts(receipt: Json, planned: Planned) -> Iterator[Disagreement]:
+    stated = {
+        (of["scenario"], row["gate"]): (row["verdict"], row["waived"])
+        for of in receipt["scenarios"]
+        for row in of["verdicts"]
+    }
+    columns = planned.verdicts.select("scenario", "gate", "verdict", "waived")
+    found = {(scenario, gate): (verdict, waived) for scenario, gate, verdict, waived in columns.iter_rows()}
+    for key in dict.fromkeys((*stated, *found)):
+        for name, own, given in zip(
+            ("verdict", "waived"), stated.get(key, (None, None)), found.get(key, (None, None)), strict=True
+        ):
+            yield Disagreement(f"scenarios[{key[0]}].verdicts[{key[1]}].{name}", own, given)
 
 
 def _rules(stated: Json, found: Json) -> Iterable[Disagreement]:

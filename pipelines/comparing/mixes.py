@@ -154,6 +154,9 @@ def _check_growth(inputs: InputTable) -> None:
 
 
 def _check_scenarios(mix: Mix) -> None:
+    workers = int(mix.inputs.number("inventory.gpus")) // min(gpus_per_worker(mix.inputs).values())
+    if workers > MOST_SCENARIOS:  # before anything is counted, which takes a number for each
+        raise UnplannableError(f"{workers:,} workers are too many to evaluate")
     counts = {name: _count(mix, name) for name in mix.inputs.words(COMPARED)}
     for name, count in counts.items():
         if not count:

@@ -28,12 +28,19 @@ def gate_place(name: str) -> int:
     return next(place for place, row in enumerate(told()["rules"]["gates"]) if row["id"] == name)
 
 
+def first_gate() -> str:
+    return str(told()["scenarios"][0]["verdicts"][0]["gate"])
+
+
 @pytest.mark.parametrize(
     ("path", "value", "named"),
     [
         ("decision/scenario", "chunked/n2/c1024", ["decision.scenario"]),
         ("decision/accepted", False, ["decision.accepted"]),
+        ("decision/reason", "the best", ["decision.reason"]),
+        ("scenarios/0/verdicts/0/verdict", "refused", [f"scenarios[aggregated/n1].verdicts[{first_gate()}].verdict"]),
         ("fingerprint", "0" * 64, ["fingerprint"]),
+        ("search/kept", 23, ["search.kept"]),
         ("search/scenarios", 23, ["search.scenarios"]),
         ("rejected/0/scenario", "aggregated/n3", ["rejected[aggregated].scenario"]),
         (

@@ -125,6 +125,15 @@ def test_a_receipt_is_found_by_file_directory_cohort_and_digits(root: Path, real
     assert [receipt_file(way) for way in ways] == [file] * len(ways)
 
 
+def test_the_directory_of_the_declarations_does_not_stand_in_the_way_of_a_cohorts_name(
+    root: Path, real: dict[str, Pair]
+) -> None:
+    place = keep(root, "overloaded", real["overloaded"])
+    (root.parent / "overloaded").mkdir()
+    (root.parent / "overloaded" / "cohort.yaml").write_text("kind: Cohort\n")
+    assert receipt_file("overloaded") == (place / "receipt.json").resolve()
+
+
 @pytest.mark.parametrize(
     ("meant", "said"),
     [
