@@ -10,7 +10,10 @@ from pipelines.cli.checking import checked_cohort
 from pipelines.declarations.places import chosen_rules, cohort_path
 from pipelines.declarations.problems import show
 from pipelines.declarations.typed import Cohort, Rules
+from pipelines.frames.inputs import InputTable
+from pipelines.planning.search import Asked, kept_scenarios
 from pipelines.receipts.declared import FIGURES, declared_sections
+from pipelines.receipts.reopened import reopened
 from pipelines.traces.freeze import read_cohort_requests
 from pipelines.traces.requests import CohortRequests
 
@@ -128,7 +131,16 @@ def compared(receipt: Json, declarations: Declarations, *, is_whole: bool) -> Co
     said = {name: receipt[name] for name in own}
     said["workload"] = {name: value for name, value in receipt["workload"].items() if name not in FIGURES}
     found.compare("", said, own)
+    if not receipt["search"]["complete"] and found.passed:
+        found.compare("scenarios", [row["scenario"] for row in receipt["scenarios"]], _searched(receipt))
     return found
+
+
+def _searched(receipt: Json) -> list[str]:
+    """Which scenarios the decision needs, of so many that not all are kept: the verifier looks at what is kept alone."""
+    of = reopened(receipt)
+    asked = Asked(InputTable.of(of.inputs), of.workload, of.rules.gates, of.rules.preference)
+    return kept_scenarios(asked)["scenario"].to_list()
 
 
 def _day(as_of: str | None) -> date | None:
