@@ -241,7 +241,6 @@ E2E = gate_by_bucket("any", "ttft", "share", "gte", 0.9, within_source="objectiv
         METRIC,
         ON_DECISION,
         E2E,
-        E2E | {"limit": None},  # left without a limit by its `within`
         BY_BUCKET | {"buckets": ["longest", MIDDLE]},
         BY_BUCKET | {"buckets": ["[1,9)"], "cohorts": ["another"], "applies": False},
         BY_BUCKET
