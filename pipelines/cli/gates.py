@@ -1,7 +1,6 @@
 """``phaseledger gates``: the verdict of every gate on a decision, for people and for the systems that run it."""
 
 import json
-import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,6 @@ from pipelines.declarations.problems import DeclarationProblems, Problem
 
 FORMATS = ("text", "json", "junit", "sarif", "github")
 
-_DIGITS = re.compile(r"[0-9a-f]{6,64}")
-"""What may be the beginning of a digest in the store, where it is nothing else."""
 
 EPILOG = """\b
 Examples:
@@ -87,6 +84,7 @@ def _receipt_or_cohort(target: str) -> tuple[Path | None, Path | None]:
     """The receipt that is meant, or else the cohort; a name under cohorts/ first, as for ``plan``."""
     from pipelines.cli.recomputed import receipt_meant
     from pipelines.declarations.places import cohort_path, meant_cohort
+    from pipelines.receipts.finding import DIGITS
 
     path = cohort_path(target)
     named = str(path) != str(Path(target))
@@ -99,7 +97,7 @@ def _receipt_or_cohort(target: str) -> tuple[Path | None, Path | None]:
         raise DeclarationProblems([Problem(target, 1, 1, "", found)])
     if path.suffix in (".yaml", ".yml"):
         return None, path
-    if not path.exists() and _DIGITS.fullmatch(target):
+    if not path.exists() and DIGITS.fullmatch(target):
         return receipt_meant(target), None
     if not path.exists() and path.suffix != ".json":
         found = "does not exist; expected a receipt.json, the directory that holds one, or a cohort"

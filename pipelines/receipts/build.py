@@ -1,6 +1,5 @@
 """The receipt as a JSON value (docs/formats.md, Receipt)."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +14,7 @@ from pipelines.gates.rules import part_weights
 from pipelines.receipts.cache import kv_section, transfer_section
 from pipelines.receipts.changes import changes_section, search_section
 from pipelines.receipts.decision import decision_section, rejected_section
+from pipelines.receipts.declared import said_of_requests
 from pipelines.receipts.matrix_csv import matrix_csv
 from pipelines.receipts.plan import PlanFrames
 from pipelines.receipts.rules import rules_section
@@ -72,32 +72,13 @@ def build_receipt(plan: PlanFrames) -> tuple[Json, bytes]:
 
 
 def _workload(plan: PlanFrames) -> Json:
-    row = plan.frozen.row(0, named=True)
-    kept = (
-        "kind",
-        "requests_sha256",
-        "format",
-        "provenance",
-        "source",
-        "note",
-        "requests",
-        "duration_s",
-        "rows_read",
-        "rows_dropped",
-    )
-    as_json = ("dropped", "steps", "prefix_cache", "warnings")
-    return (
-        {name: row[name] for name in kept}
-        | {name: None if row[name] is None else json.loads(row[name]) for name in as_json}
-        | {
-            "bucket_edges_tokens": [int(edge) for edge in row["bucket_edges_tokens"].split()],
-            # attention of a very long prompt is no whole number that JSON holds exactly: the double is what is computed with
-            "buckets": plan.buckets.with_columns(pl.col("attention_max").cast(pl.Float64)).to_dicts(),
-            "strata": plan.strata.to_dicts(),
-            "outputs": plan.outputs.to_dicts(),
-            "windows": plan.windows.to_dicts(),
-        }
-    )
+    return said_of_requests(plan.frozen.row(0, named=True)) | {
+        # attention of a very long prompt is no whole number that JSON holds exactly: the double is what is computed with
+        "buckets": plan.buckets.with_columns(pl.col("attention_max").cast(pl.Float64)).to_dicts(),
+        "strata": plan.strata.to_dicts(),
+        "outputs": plan.outputs.to_dicts(),
+        "windows": plan.windows.to_dicts(),
+    }
 
 
 def _service(plan: PlanFrames) -> list[Json]:

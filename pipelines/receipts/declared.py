@@ -41,14 +41,15 @@ def declared_sections(cohort: Cohort, rules: Rules, found: CohortRequests, as_of
         "cohort": {"name": cohort.name, "title": cohort.title},
         "as_of": A_DATE if reads and day is None else frames.as_of,
         "inputs": inputs_json(inputs),
-        "workload": _workload(row),
+        "workload": said_of_requests(row),
         "rules": rules_section(frames, InputTable.of(inputs)),
     }
     plain: Json = json.loads(canonical_bytes(sections))
     return plain
 
 
-def _workload(row: Json) -> Json:
+def said_of_requests(row: Json) -> Json:
+    """The members of a workload that say what was read and done, from the row of a :class:`FrozenCohort` frame."""
     edges = [int(edge) for edge in row["bucket_edges_tokens"].split()]
     read = {name: None if row[name] is None else json.loads(row[name]) for name in _AS_JSON}
     return {name: row[name] for name in (*_AS_THEY_ARE, *_COUNTS)} | read | {"bucket_edges_tokens": edges}

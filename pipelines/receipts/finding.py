@@ -10,7 +10,8 @@ RECEIPT, MATRIX, ENVELOPE = "receipt.json", "matrix.csv", "receipt.intoto.jsonl"
 STORE = "_store"
 """No cohort has such a name: theirs have no underscore."""
 
-_DIGITS = re.compile(r"[0-9a-f]{6,64}")
+DIGITS = re.compile(r"[0-9a-f]{6,64}")
+"""What names a receipt of the store: how its digest begins."""
 _SHOWN = 5
 
 
@@ -36,7 +37,7 @@ def _found(meant: str) -> Path:
         return (root / meant / RECEIPT).resolve()
     if place.exists():
         return (place / RECEIPT if place.is_dir() else place).resolve()
-    if _DIGITS.fullmatch(meant):
+    if DIGITS.fullmatch(meant):
         return _of_digits(meant, root / STORE)
     raise _problem(
         meant, "no such receipt; expected a file, its directory, a planned cohort, or digits of a digest", _hint(meant)

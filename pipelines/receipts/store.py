@@ -59,7 +59,9 @@ def read_pair(directory: Path) -> Pair:
 
 
 def put_beside_others(directory: Path, pair: Pair) -> None:
-    """Put a pair into a directory that somebody named."""
+    """Put a pair into a directory that somebody named; FileExistsError where that leads to a receipt that is kept."""
+    if directory.resolve().parent.name == STORE:
+        raise FileExistsError(errno.EEXIST, "leads to a receipt that is kept", str(directory))
     with alone_in(directory):
         _put_into(directory, pair)
 

@@ -102,6 +102,13 @@ def test_a_directory_of_the_cohorts_name_from_elsewhere_is_written_into(root: Pa
     assert shown_digests(root) == {}
 
 
+def test_a_link_to_what_is_kept_is_not_written_through(root: Path, real: dict[str, Pair]) -> None:
+    place = keep(root, "overloaded", real["overloaded"])
+    with pytest.raises(FileExistsError, match="leads to a receipt that is kept"):
+        put_beside_others(root / "overloaded", another(real["overloaded"]))
+    assert read_pair(place) == real["overloaded"]
+
+
 def test_a_signature_does_not_stay_beside_another_receipt(tmp_path: Path, real: dict[str, Pair]) -> None:
     put_beside_others(tmp_path, real["overloaded"])
     (tmp_path / "receipt.intoto.jsonl").write_bytes(b"{}")
