@@ -132,6 +132,9 @@ def verified_receipt(
     waiting = stored_frames.exports(context.partition_key)
     pair = read_pair(waiting)
     verification = verify(waiting / RECEIPT, waiting / MATRIX)
+    if read_pair(waiting) != pair:
+        why = "another run of this partition wrote to the same place"
+        verification.disagreements.append(Disagreement("receipt", "other bytes", "the bytes that were verified", why))
     if not verification.passed:
         raise VerificationError(waiting / RECEIPT, verification.disagreements)
     found = plan_source.publish(context.partition_key, pair)

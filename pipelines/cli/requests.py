@@ -2,7 +2,6 @@
 
 import gzip
 import io
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import click
 
 from pipelines.cli.exits import problems_reported
 from pipelines.cli.log_reading import interruptible
+from pipelines.cli.new_files import check_new_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,7 +42,7 @@ def requests(cohort: str, out: Path, force: bool) -> None:
         if str(out) == _STANDARD_OUTPUT:
             click.echo(as_csv(_frozen(cohort)), nl=False)
             return
-        _check_target(out, force=force)
+        check_new_file(out, _SUFFIXES, force=force)
         frame = _frozen(cohort)
         _write(out, as_csv(frame))
     from pipelines.traces.requests import requests_sha256
@@ -67,22 +67,6 @@ def as_csv(frame: "pl.DataFrame") -> bytes:
     text = io.BytesIO()
     frame.select(list(Requests.to_schema().columns)).write_csv(text, line_terminator="\n")
     return text.getvalue()
-
-
-def _check_target(out: Path, *, force: bool) -> None:
-    from pipelines.declarations.problems import DeclarationProblems, Problem
-
-    found = hint = None
-    if not out.name.endswith(_SUFFIXES):
-        found = f"an ending of no known kind; expected {' or '.join(_SUFFIXES)}"
-    elif out.is_dir():
-        found = "is a directory; expected a file to write"
-    elif os.path.lexists(out) and not force:
-        found, hint = "exists already; expected a new file", "--force overwrites it"
-    elif not out.absolute().parent.is_dir():
-        found = "cannot be written: its directory does not exist; expected a directory that does"
-    if found:
-        raise DeclarationProblems([Problem(str(out), 1, 1, "", found, hint)])
 
 
 def _write(out: Path, text: bytes) -> None:

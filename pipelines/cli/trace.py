@@ -1,7 +1,6 @@
 """``phaseledger trace``: what a request log holds, and the same log in the project's own format."""
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -121,9 +120,12 @@ def convert_verb(
 
     Exit code 0: written. 2: bad input; nothing was written.
     """
+    from pipelines.cli.new_files import check_new_file
+    from pipelines.traces.export import SUFFIXES
+
     arguments = reading_arguments(reading)
     with interruptible(), problems_reported(output):
-        _check_target(file, out, force=force)
+        check_new_file(out, SUFFIXES, force=force, log=file)
         log = read_shown(file, arguments, on_invalid)
         written = convert(log, str(file), out, window=window, cache=prefix_cache)
     dropped = log.invalid.by_code()
@@ -142,25 +144,6 @@ def convert_verb(
     )
     if log.block_tokens is not None and prefix_cache is None:
         click.echo("block hashes are not kept; --prefix-cache turns them into cached tokens", err=True)
-
-
-def _check_target(file: Path, out: Path, *, force: bool) -> None:
-    from pipelines.declarations.problems import DeclarationProblems, Problem
-    from pipelines.traces.export import SUFFIXES
-
-    found = hint = None
-    if not out.name.lower().endswith(SUFFIXES):
-        found = f"an ending of no known kind; expected one of {', '.join(SUFFIXES)}"
-    elif out.is_dir():
-        found = "is a directory; expected a file to write"
-    elif out.exists() and file.exists() and out.samefile(file):
-        found = "is the log itself; expected another file to write"
-    elif os.path.lexists(out) and not force:
-        found, hint = "exists already; expected a new file", "--force overwrites it"
-    elif not out.absolute().parent.is_dir():
-        found = "cannot be written: its directory does not exist; expected a directory that does"
-    if found:
-        raise DeclarationProblems([Problem(str(out), 1, 1, "", found, hint)])
 
 
 def convert(
