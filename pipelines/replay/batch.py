@@ -1,0 +1,177 @@
+"""What workers that decode do: sequences join, are decoded in runs of steps, and are complete."""
+
+from pipelines.replay import heaps
+from pipelines.replay.compiled import part
+from pipelines.replay.gaps import add_gap, longest_since
+from pipelines.replay.memory import growth, hold
+from pipelines.replay.records import (
+    SLOT_BITS,
+    SLOT_MASK,
+    STEPPING,
+    UNSET,
+    Batches,
+    Pool,
+    Record,
+    Run,
+    Slots,
+    Times,
+    Windows,
+)
+from pipelines.replay.results import account
+from pipelines.replay.steps import steps_ticks, steps_until
+from pipelines.replay.work import add_step_work
+from pipelines.replay.workers import give_back
+
+_LONG_RUN = 1 << 20
+_MOST_TICKS = 4e18
+"""A run of very many steps is cut where it would go on beyond the last tick."""
+
+
+@part
+def joined(worker: Record, slots: Slots, held: Batches, number: int, place: int) -> None:
+    """The sequence of slot ``place`` takes part from the next step on."""
+    slot = slots.of[place]
+    slot.complete = worker.done + slot.output - slot.tokens
+    heaps.push(held.heap[number], worker.batch, slot.complete << SLOT_BITS | place)
+    held.joiners[number, worker.joining] = place
+    worker.joining += 1
+    worker.batch += 1
+    worker.resident += slot.prompt + slot.tokens
+
+
+@part
+def emitted_by_prefill(slot: Record, start: int, now: int) -> bool:
+    """A prefill from ``start`` on ends at ``now`` with a token of ``slot``; whether it is the last."""
+    if slot.tokens == 0:
+        slot.first_token = now
+    else:
+        slot.stall = max(slot.stall, now - slot.last_token)
+    if slot.prefill_end == UNSET:
+        slot.prefill_end = now
+    elif slot.decode_start == UNSET:
+        slot.decode_start = start
+        slot.first_step_end = now
+    slot.last_token = now
+    slot.tokens += 1
+    return slot.tokens == slot.output
+
+
+@part
+def completed(run: Run, pool: Pool, worker: Record, slots: Slots, place: int, now: int) -> None:
+    """The request of slot ``place`` has its last token: it is counted, and gives back memory and slot."""
+    slot = slots.of[place]
+    account(run, slot, pool.times.tpn, now)
+    worker.held -= hold(pool.memory, slot.prompt, slot.output, slot.output)
+    worker.load -= 1
+    give_back(slots, place)
+
+
+@part
+def plan_steps(pool: Pool, worker: Record, held: Batches, number: int, now: int) -> None:
+    """A run of steps from ``now``: until the first sequence is complete, or memory is full."""
+    times, memory = pool.times, pool.memory
+    steps = (held.heap[number, 0] >> SLOT_BITS) - worker.done
+    grows = growth(memory) * worker.batch
+    if grows > 0 and worker.held <= memory.capacity:
+        steps = min(steps, (memory.capacity - worker.held) // grows + 1)
+    if steps > _LONG_RUN:
+        longest = times.base[worker.batch] + times.gamma * (float(worker.resident) + worker.batch * float(steps))
+        steps = max(1, min(steps, int(_MOST_TICKS / longest)))
+    worker.does = STEPPING
+    worker.begin = now
+    worker.steps = steps
+    worker.boundary = UNSET
+    worker.due = now + steps_ticks(times, worker.batch, worker.resident, steps)
+
+
+@part
+def boundary(worker: Record, times: Times, now: int) -> int:
+    """The tick at which the step that runs at ``now`` ends; or that one, if it ends there."""
+    if now > worker.boundary:
+        steps = steps_until(times, worker.batch, worker.resident, now - worker.begin)
+        worker.until = steps
+        worker.boundary = worker.begin + steps_ticks(times, worker.batch, worker.resident, steps)
+    return worker.boundary
+
+
+@part
+def cut_steps(worker: Record, times: Times, now: int) -> None:
+    """A run of steps ends with the step that ends at ``now`` or first after it."""
+    end = boundary(worker, times, now)
+    if worker.until < worker.steps:
+        worker.steps = worker.until
+        worker.due = end
+
+
+@part
+def held_now(pool: Pool, worker: Record, now: int) -> int:
+    """What a worker holds at ``now``, with the tokens of the steps that have ended within its run."""
+    grows = growth(pool.memory) * worker.batch
+    if worker.does != STEPPING or grows == 0:
+        return worker.held
+    begun = steps_until(pool.times, worker.batch, worker.resident, now + 1 - worker.begin)
+    return worker.held + grows * (begun - 1)
+
+
+@part
+def limit_steps(pool: Pool, worker: Record, now: int) -> None:
+    """The worker holds more since ``now``: a run of steps ends before the one that would begin with more than memory."""
+    grows = growth(pool.memory) * worker.batch
+    if worker.does != STEPPING or grows == 0:
+        return
+    begun = steps_until(pool.times, worker.batch, worker.resident, now + 1 - worker.begin)
+    steps = max(begun, (pool.memory.capacity - worker.held) // grows + 1)
+    if steps < worker.steps:
+        worker.steps = steps
+        worker.due = worker.begin + steps_ticks(pool.times, worker.batch, worker.resident, steps)
+
+
+@part
+def end_steps(pool: Pool, worker: Record, slots: Slots, held: Batches, number: int, now: int) -> None:
+    """Every sequence of the batch has the tokens of the run that ends now; nothing is taken out yet."""
+    times, batch, resident, steps = pool.times, worker.batch, worker.resident, worker.steps
+    if batch == 0:
+        return
+    first = now if steps == 1 else worker.begin + times.base[batch] + times.gamma * resident
+    if batch > worker.joining:
+        add_gap(worker, slots, held, number, first - worker.last_step)
+    for joiner in range(worker.joining):
+        slot = slots.of[held.joiners[number, joiner]]
+        if slot.tokens == 0:
+            slot.first_token = first
+        else:
+            slot.stall = max(slot.stall, first - slot.last_token)
+        if slot.decode_start == UNSET:
+            slot.decode_start = worker.begin
+            slot.first_step_end = first
+        slot.since = worker.gap_number
+    worker.joining = 0
+    if steps > 1:
+        last = times.base[batch] + times.gamma * (resident + (steps - 1) * batch)
+        add_gap(worker, slots, held, number, last)
+    worker.done += steps
+    worker.resident += batch * steps
+    worker.held += growth(pool.memory) * batch * steps
+    worker.last_step = now
+
+
+@part
+def charge_steps(worker: Record, windows: Windows, times: Times) -> None:
+    """The time of the run that ends now, before its batch changes."""
+    worker.decode += worker.due - worker.begin
+    add_step_work(worker, windows, times)
+
+
+@part
+def next_complete(worker: Record, slots: Slots, held: Batches, number: int) -> int:
+    """The slot of a sequence that the last step completed, taken out of the batch; UNSET if there is none."""
+    if worker.batch == 0 or held.heap[number, 0] >> SLOT_BITS != worker.done:
+        return UNSET
+    place = heaps.pop(held.heap[number], worker.batch) & SLOT_MASK
+    slot = slots.of[place]
+    worker.batch -= 1
+    worker.resident -= slot.prompt + slot.output
+    slot.stall = max(slot.stall, longest_since(worker, held, number, slot.since))
+    if worker.batch == 0:
+        worker.gaps = 0
+    return place

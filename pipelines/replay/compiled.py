@@ -1,0 +1,66 @@
+"""How kernels are compiled, and where the result is kept.
+
+What numba keeps of a function does not change with the functions that it calls, so that everything is kept under a digest of all
+sources of the room: no kernel is ever made of old parts.
+"""
+
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numba import njit
+
+_HERE = Path(__file__).parent
+
+
+def _digest() -> str:
+    """Of the sources of this room and the version of numba."""
+    sources = [source.read_bytes() for source in sorted(_HERE.glob("*.py"))]
+    return hashlib.sha256(b"\0".join([numba.__version__.encode(), *sources])).hexdigest()[:16]
+
+
+def _writable(directory: Path) -> bool:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(directory, os.W_OK | os.X_OK)
+
+
+def kept_in() -> str:
+    """Where compiled kernels are kept: beside the sources, or else in the user's cache; empty where neither can be written to."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    for base in (_HERE / "__pycache__", cache / "phaseledger"):
+        directory = base / f"kernels-{_digest()}"
+        if _writable(directory):
+            return str(directory)
+    return ""
+
+
+_config: Any = numba.config
+if not os.environ.get("NUMBA_CACHE_DIR"):
+    _config.CACHE_DIR = kept_in()
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_njit: Any = njit  # its types lack the options below
+
+
+def loop(function: Function) -> Function:
+    """Called from Python; makes no arrays, and counts no references to them."""
+    return cast(Function, _njit(cache=True, nogil=True, no_cfunc_wrapper=True, _nrt=False)(function))
+
+
+def part(function: Function) -> Function:
+    """A piece of a loop: costs no call, however much it is given."""
+    compiled = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)
+    return cast(Function, compiled(function))
+
+
+@part
+def wide(number: Any) -> int:
+    """A whole number in 64 bits, whether it is read from 32 or written in the source: one type, so that one function is compiled."""
+    return np.int64(number)  # type: ignore[return-value]

@@ -1,0 +1,409 @@
+"""Workers that do both phases: whole prompts first, or chunks beside decode (docs/replay/prefill-first.md, docs/replay/chunked.md)."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pipelines.replay.batch import (
+    boundary,
+    charge_steps,
+    completed,
+    cut_steps,
+    emitted_by_prefill,
+    end_steps,
+    joined,
+    next_complete,
+    plan_steps,
+)
+from pipelines.replay.compiled import loop, part, wide
+from pipelines.replay.lines import head, join, larger, leave, new_lines
+from pipelines.replay.memory import first_fits, fits, growth, held_by, make_room, next_order, swap_ns, taken_again
+from pipelines.replay.records import (
+    CHUNK_STEP,
+    DONE,
+    IDLE,
+    LAST_TICK,
+    LINE_FULL,
+    NEVER,
+    NOTHING_FULL,
+    ONE_LINE,
+    PEAK_QUEUE,
+    PREFILLING,
+    ROUND_ROBIN,
+    SLOTS_FULL,
+    STEPPING,
+    SWAPPING_IN,
+    SWAPPING_OUT,
+    UNSET,
+    Batches,
+    Int64s,
+    Lines,
+    Pool,
+    Record,
+    Records,
+    Run,
+    Slots,
+)
+from pipelines.replay.steps import beside_decode_ns, piece_ns
+from pipelines.replay.work import add_work
+from pipelines.replay.workers import (
+    begin,
+    free_slots,
+    more_slots,
+    new_batches,
+    new_slot,
+    new_slots,
+    new_workers,
+    occupy,
+    rest,
+    shortest,
+)
+
+_ROOM_AT_FIRST = 64
+_ROW = 0
+"""The row of the windows' work."""
+_ARRIVED, _QUEUE = 0, 1
+
+
+class State(NamedTuple):
+    """Where a mixed pool is between two instants.
+
+    ``due`` repeats when each worker ends what it does; ``completing`` are the slots of prompts whose last piece is in a step; ``heads``
+    counts the heads that each line has had, ``armed`` for which of them a worker was stopped, ``at``: how many have arrived, how many wait.
+    """
+
+    workers: Records
+    due: Int64s
+    held: Batches
+    completing: Int64s
+    slots: Slots
+    lines: Lines
+    heads: Int64s
+    armed: Int64s
+    at: Int64s
+
+
+def replay_mixed(run: Run, pool: Pool, count: int, budget: int, ordered: bool) -> Records:
+    """The log of ``run`` through ``count`` workers; ``budget`` tokens per step, or 0 for whole prompts.
+
+    Returns the workers, with the time that they spent; the counts, windows and details of ``run`` are added to.
+    """
+    most = min(pool.most, run.log.arrival_ns.size)
+    rows = 1 if run.dispatch == ONE_LINE else count
+    workers = new_workers(count, _ROW)
+    due = np.full(count, NEVER, dtype=np.int64)
+    held = new_batches(count, most)
+    completing = np.empty((count, min(most, max(budget, 1)) + 1), dtype=np.int64)
+    slots = new_slots(_ROOM_AT_FIRST)
+    lines = new_lines(rows, _ROOM_AT_FIRST, ordered)
+    heads, armed, at = np.zeros(rows, dtype=np.int64), np.full(rows, UNSET, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    while True:
+        full = _instants(run, pool, budget, State(workers, due, held, completing, slots, lines, heads, armed, at))
+        if full == NOTHING_FULL:
+            return workers
+        if full == LINE_FULL:
+            lines = larger(lines)
+        else:
+            slots = more_slots(slots)
+
+
+@loop
+def _instants(run: Run, pool: Pool, budget: int, state: State) -> int:
+    """Instant after instant, to the end or until something is full."""
+    needed = state.workers.size * (state.completing.shape[1] + 1)
+    while True:
+        now = _coming(run, pool, state)
+        for number in range(state.due.size):
+            if state.due[number] != DONE:
+                now = min(now, state.due[number])
+        if now > LAST_TICK:
+            return NOTHING_FULL
+        if free_slots(state.slots) < needed:
+            return SLOTS_FULL
+        for number in range(state.due.size):
+            if state.due[number] == now:
+                state.due[number] = DONE
+                _end(run, pool, state, number, now)
+        while _coming(run, pool, state) == now:
+            if not _arrive(run, state):
+                return LINE_FULL
+        if state.at[_QUEUE] > 0:
+            _stop_at_boundaries(run, pool, state, now)
+        for number in range(state.due.size):
+            if state.due[number] == DONE or (
+                state.due[number] == NEVER and state.lines.waiting[_line_of(run, number)] > 0
+            ):
+                _choose(run, pool, budget, state, number, now)
+        if state.at[_QUEUE] > 0:
+            run.counts[PEAK_QUEUE] = max(run.counts[PEAK_QUEUE], state.at[_QUEUE])
+            _offer_heads(run, pool, budget, state, now)
+
+
+@part
+def _coming(run: Run, pool: Pool, state: State) -> int:
+    """The tick at which the next request comes."""
+    arrived = state.at[_ARRIVED]
+    return run.log.arrival_ns[arrived] * pool.times.tpn + run.admission if arrived < run.log.prompt.size else NEVER
+
+
+@part
+def _line_of(run: Run, number: int) -> int:
+    """The line of a worker."""
+    return 0 if run.dispatch == ONE_LINE else number
+
+
+@part
+def _arrive(run: Run, state: State) -> bool:
+    """The next request joins a line; whether there was room for it."""
+    request = state.at[_ARRIVED]
+    number = 0
+    if run.dispatch == ROUND_ROBIN:
+        number = request % state.workers.size
+    elif run.dispatch != ONE_LINE:
+        number = shortest(state.workers)
+    if state.lines.waiting[number] == state.lines.ring.shape[1]:
+        return False
+    rank = wide(run.log.prompt[request]) - wide(run.log.cached[request])
+    state.heads[number] += join(state.lines, number, request, rank)
+    if run.dispatch != ONE_LINE:
+        state.workers[number].load += 1
+    state.at[_ARRIVED] += 1
+    state.at[_QUEUE] += 1
+    return True
+
+
+@part
+def _stop_at_boundaries(run: Run, pool: Pool, state: State, now: int) -> None:
+    """A run of steps one of which ends just now stops where somebody waits, so that its worker chooses when its number is up."""
+    for number in range(state.due.size):
+        worker = state.workers[number]
+        waits = state.lines.waiting[_line_of(run, number)] > 0
+        if waits and worker.does == STEPPING and boundary(worker, pool.times, now) == now:
+            cut_steps(worker, pool.times, now)
+            state.due[number] = DONE
+            _end(run, pool, state, number, now)
+
+
+@part
+def _choose(run: Run, pool: Pool, budget: int, state: State, number: int, now: int) -> None:
+    """A worker on which nothing runs chooses what it runs next."""
+    own = _line_of(run, number)
+    worker = state.workers[number]
+    if budget == 0:
+        taken = _choose_whole(run, pool, state, number, own, now)
+    else:
+        taken = _choose_chunks(run, pool, budget, state, number, own, now)
+    state.due[number] = worker.due
+    state.heads[own] += taken
+    state.at[_QUEUE] -= taken
+    worker.seen = state.heads[own]
+    state.armed[own] = UNSET
+
+
+@part
+def _offer_heads(run: Run, pool: Pool, budget: int, state: State, now: int) -> None:
+    """Whoever has the next boundary between steps stops there to look at the head of its line, if it has not seen it yet."""
+    for own in range(state.heads.size):
+        if state.lines.waiting[own] == 0 or state.armed[own] == state.heads[own]:
+            continue
+        state.armed[own] = state.heads[own]
+        first = 0 if run.dispatch == ONE_LINE else own
+        last = state.due.size if run.dispatch == ONE_LINE else own + 1
+        request = head(state.lines, own)
+        soonest = wide(NEVER)
+        for number in range(first, last):
+            worker = state.workers[number]
+            if _may_take(run, pool, budget, worker, state.heads[own], request):
+                soonest = min(soonest, boundary(worker, pool.times, now))
+        if soonest == NEVER:
+            continue
+        for number in range(first, last):
+            worker = state.workers[number]
+            if worker.boundary == soonest and _may_take(run, pool, budget, worker, state.heads[own], request):
+                cut_steps(worker, pool.times, soonest)
+                state.due[number] = worker.due
+
+
+@part
+def _may_take(run: Run, pool: Pool, budget: int, worker: Record, heads: int, request: int) -> bool:
+    """Whether a worker that decodes could take ``request`` between two steps, and has not seen it yet."""
+    return (
+        worker.does == STEPPING
+        and worker.seen != heads
+        and worker.batch < pool.most
+        and worker.returns == 0
+        and (budget == 0 or budget > worker.batch)
+        and first_fits(worker, run.log, request, pool.memory)
+    )
+
+
+@part
+def _end(run: Run, pool: Pool, state: State, number: int, now: int) -> None:
+    """What a worker did ends now."""
+    worker, slots, held = state.workers[number], state.slots, state.held
+    does = worker.does
+    worker.does = IDLE
+    prompts = 0
+    if does == STEPPING:
+        charge_steps(worker, run.windows, pool.times)
+        end_steps(pool, worker, slots, held, number, now)
+    elif does == CHUNK_STEP:
+        end_steps(pool, worker, slots, held, number, now)
+        prompts = worker.completing
+    elif does == PREFILLING:
+        state.completing[number, 0] = worker.slot
+        worker.slot = UNSET
+        prompts = 1
+    elif does == SWAPPING_IN:
+        slots.of[worker.slot].swapped = 0
+        joined(worker, slots, held, number, worker.slot)
+        worker.slot = UNSET
+    worker.held += growth(pool.memory) * prompts
+    worker.peak = max(worker.peak, worker.held)
+    if does in (STEPPING, CHUNK_STEP):
+        while True:
+            place = next_complete(worker, slots, held, number)
+            if place == UNSET:
+                break
+            completed(run, pool, worker, slots, place, now)
+    for prompt in range(prompts):
+        place = state.completing[number, prompt]
+        if emitted_by_prefill(slots.of[place], worker.begin, now):
+            completed(run, pool, worker, slots, place, now)
+        else:
+            joined(worker, slots, held, number, place)
+
+
+@part
+def _newly_taken(run: Run, pool: Pool, state: State, number: int, own: int, request: int, now: int) -> int:
+    """The head of the worker's line is taken; its slot."""
+    worker = state.workers[number]
+    leave(state.lines, own)
+    place = new_slot(state.slots)
+    slot = state.slots.of[place]
+    begin(slot, run.log, request, now)
+    slot.order = next_order(worker)
+    worker.held += held_by(pool.memory, slot)
+    return place
+
+
+@part
+def _choose_whole(run: Run, pool: Pool, state: State, number: int, own: int, now: int) -> int:
+    """Prefill first: what the worker runs next; how many requests it takes from its line."""
+    worker, slots, held, memory = state.workers[number], state.slots, state.held, pool.memory
+    taken = 0
+    if worker.batch < pool.most:
+        if worker.returns > 0:
+            if fits(worker, slots.of[held.returning[number, worker.returns - 1]], memory):
+                worker.slot = taken_again(worker, slots, held, number, memory, run.counts)
+        elif state.lines.waiting[own] > 0:
+            request = head(state.lines, own)
+            if first_fits(worker, run.log, request, memory):
+                worker.slot = _newly_taken(run, pool, state, number, own, request, now)
+                taken = 1
+    if worker.slot == UNSET:
+        _decode(run, pool, state, number, now)
+        return taken
+    slot = slots.of[worker.slot]
+    if slot.swapped:
+        worker.does = SWAPPING_IN
+        occupy(worker, run.windows, pool.times, now, swap_ns(memory, held_by(memory, slot)))
+    else:
+        ns = piece_ns(pool.times, slot.cached, slot.prompt + slot.tokens - slot.cached)
+        worker.does = PREFILLING
+        occupy(worker, run.windows, pool.times, now, ns)
+    return taken
+
+
+@part
+def _decode(run: Run, pool: Pool, state: State, number: int, now: int) -> None:
+    """No prompt can be taken: decode, or rest."""
+    worker = state.workers[number]
+    if worker.batch == 0:
+        rest(worker)
+        return
+    ns = make_room(worker, state.slots, state.held, number, wide(UNSET), pool.memory, run.counts)
+    if ns > 0:
+        worker.does = SWAPPING_OUT
+        occupy(worker, run.windows, pool.times, now, ns)
+    else:
+        plan_steps(pool, worker, state.held, number, now)
+
+
+@part
+def _choose_chunks(run: Run, pool: Pool, budget: int, state: State, number: int, own: int, now: int) -> int:
+    """Chunks: what the worker runs next; how many requests it takes from its line."""
+    worker, held, memory = state.workers[number], state.held, pool.memory
+    ns = make_room(worker, state.slots, held, number, worker.slot, memory, run.counts)
+    if ns > 0:
+        worker.does = SWAPPING_OUT
+        occupy(worker, run.windows, pool.times, now, ns)
+        return 0
+    if worker.returns > 0 and worker.slot == UNSET and worker.batch < pool.most:
+        slot = state.slots.of[held.returning[number, worker.returns - 1]]
+        if slot.swapped and fits(worker, slot, memory):
+            worker.slot = taken_again(worker, state.slots, held, number, memory, run.counts)
+            worker.does = SWAPPING_IN
+            occupy(worker, run.windows, pool.times, now, swap_ns(memory, held_by(memory, slot)))
+            return 0
+    room = budget - worker.batch
+    begun = 0 if worker.slot == UNSET else 1
+    taken = 0
+    worker.completing = 0
+    while room > 0:
+        if worker.slot == UNSET:
+            if worker.batch + begun >= pool.most:
+                break
+            taken += _begin_prompt(run, pool, state, number, own, now)
+            if worker.slot == UNSET:
+                break
+            begun += 1
+        slot = state.slots.of[worker.slot]
+        piece = min(room, slot.prompt + slot.tokens - slot.computed)
+        ns += piece_ns(pool.times, slot.computed, piece)
+        slot.computed += piece
+        room -= piece
+        if slot.computed == slot.prompt + slot.tokens:
+            state.completing[number, worker.completing] = worker.slot
+            worker.completing += 1
+            worker.slot = UNSET
+    if ns > 0:
+        _step_with_pieces(run, pool, worker, ns, now)
+    elif worker.batch > 0:
+        plan_steps(pool, worker, held, number, now)
+    else:
+        rest(worker)
+    return taken
+
+
+@part
+def _begin_prompt(run: Run, pool: Pool, state: State, number: int, own: int, now: int) -> int:
+    """The worker's ``slot`` is that of the next prompt, if it can be taken; how many are taken from its line."""
+    worker, memory = state.workers[number], pool.memory
+    if worker.returns > 0:
+        slot = state.slots.of[state.held.returning[number, worker.returns - 1]]
+        if not slot.swapped and fits(worker, slot, memory):
+            worker.slot = taken_again(worker, state.slots, state.held, number, memory, run.counts)
+        return 0
+    if state.lines.waiting[own] == 0:
+        return 0
+    request = head(state.lines, own)
+    if not first_fits(worker, run.log, request, memory):
+        return 0
+    worker.slot = _newly_taken(run, pool, state, number, own, request, now)
+    return 1
+
+
+@part
+def _step_with_pieces(run: Run, pool: Pool, worker: Record, ns: int, now: int) -> None:
+    """One step of the batch and of pieces of ``ns`` nanoseconds."""
+    times = pool.times
+    prefill = (beside_decode_ns(times, ns) if worker.batch > 0 else ns) * times.tpn
+    decode = times.base[worker.batch] + times.gamma * worker.resident
+    worker.does = CHUNK_STEP
+    worker.begin = now
+    worker.steps = 1
+    worker.due = now + decode + prefill
+    worker.decode += decode
+    worker.prefill += prefill
+    add_work(worker, run.windows, now, decode - times.base[0] + prefill)

@@ -1,0 +1,73 @@
+"""How long things take, in ticks: runs of decode steps, and pieces of prompts (docs/replay.md, The clock)."""
+
+import math
+
+from pipelines.replay.compiled import part
+from pipelines.replay.records import NANOSECONDS, Times
+
+
+@part
+def steps_ticks(times: Times, batch: int, resident: int, steps: int) -> int:
+    """Ticks of ``steps`` decode steps of one batch that reads ``resident`` tokens in the first of them, and one more of each in the next."""
+    return steps * times.base[batch] + times.gamma * (steps * resident + batch * (steps * (steps - 1) // 2))
+
+
+@part
+def steps_until(times: Times, batch: int, resident: int, ticks: int) -> int:
+    """The fewest steps, one at least, that take ``ticks`` or longer."""
+    if ticks <= 1:
+        return 1
+    first = times.base[batch] + times.gamma * resident
+    growth = times.gamma * batch
+    if growth == 0:
+        return (ticks + first - 1) // first
+    half = 0.5 * growth
+    linear = first - half
+    steps = int(2.0 * ticks / (linear + math.sqrt(linear * linear + 4.0 * half * ticks)))
+    if steps < 1:
+        steps = 1
+    while steps > 1 and steps_ticks(times, batch, resident, steps - 1) >= ticks:
+        steps -= 1
+    while steps_ticks(times, batch, resident, steps) < ticks:
+        steps += 1
+    return steps
+
+
+@part
+def nanoseconds(seconds: float) -> int:
+    """The nearest whole number of nanoseconds."""
+    return int(math.floor(seconds * NANOSECONDS + 0.5))
+
+
+@part
+def at_least_one(ns: int) -> int:
+    """Nothing takes no time at all."""
+    return ns if ns > 1 else 1
+
+
+@part
+def piece_ns(times: Times, before: int, tokens: int) -> int:
+    """Nanoseconds of a piece of ``tokens`` of a prompt behind ``before`` that are in the cache."""
+    if times.tokens.size == 0:
+        attention = times.q * (tokens * tokens + 2 * before * tokens)
+        return at_least_one(nanoseconds(times.d + tokens / times.rate + attention))
+    return at_least_one(nanoseconds(_on_curve(times, tokens) + times.q * (2 * before * tokens)))
+
+
+@part
+def _on_curve(times: Times, tokens: int) -> float:
+    """Seconds at ``tokens`` on the measured curve of prefill."""
+    last = times.tokens.size - 1
+    if tokens < times.tokens[0] or last == 0:
+        return times.seconds[0]
+    piece = 0
+    while piece < last - 1 and tokens >= times.tokens[piece + 1]:
+        piece += 1
+    slope = (times.seconds[piece + 1] - times.seconds[piece]) / (times.tokens[piece + 1] - times.tokens[piece])
+    return times.seconds[piece] + (tokens - times.tokens[piece]) * slope
+
+
+@part
+def beside_decode_ns(times: Times, ns: int) -> int:
+    """The prompt part of a step with sequences that decode."""
+    return int(math.floor(ns * (1.0 + times.penalty) + 0.5))

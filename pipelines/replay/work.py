@@ -1,0 +1,43 @@
+"""In which window work is done: where it begins, a decode step on its own (docs/replay.md, Windows)."""
+
+from pipelines.replay.compiled import part
+from pipelines.replay.records import Record, Times, Windows
+from pipelines.replay.steps import steps_ticks, steps_until
+
+
+@part
+def _look_at(worker: Record, windows: Windows, begin: int) -> None:
+    """The worker's window is that of tick ``begin``."""
+    if begin >= worker.window_end:
+        worker.window = begin // windows.length
+        worker.window_end = (worker.window + 1) * windows.length
+
+
+@part
+def add_work(worker: Record, windows: Windows, begin: int, ticks: int) -> None:
+    """Work of ``ticks`` that ``worker`` begins at tick ``begin``, not before what it began last."""
+    _look_at(worker, windows, begin)
+    if worker.window < windows.met.size:
+        windows.work[worker.row, worker.window] += ticks
+
+
+@part
+def add_step_work(worker: Record, windows: Windows, times: Times) -> None:
+    """The run of decode steps that ``worker`` has done: what each takes beyond a step without sequences."""
+    batch, resident, steps = worker.batch, worker.resident, worker.steps
+    empty = times.base[0]
+    if worker.due <= worker.window_end and worker.window < windows.met.size:
+        windows.work[worker.row, worker.window] += worker.due - worker.begin - steps * empty
+        return
+    begun, before = 0, 0
+    while True:
+        begin = worker.begin + before
+        _look_at(worker, windows, begin)
+        upto = steps
+        if worker.due > worker.window_end:
+            upto = min(steps, steps_until(times, batch, resident, worker.window_end - worker.begin))
+        ticks = steps_ticks(times, batch, resident, upto)
+        add_work(worker, windows, begin, ticks - before - (upto - begun) * empty)
+        if upto == steps:
+            break
+        begun, before = upto, ticks
