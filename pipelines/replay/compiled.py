@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+os.environ.setdefault("NUMBA_OPT", "1")  # these loops gain nothing from more, and a cold cache is filled a tenth sooner
+
 import numba
 import numpy as np
 from numba import njit
@@ -55,9 +57,14 @@ def loop(function: Function) -> Function:
 
 
 def part(function: Function) -> Function:
-    """A piece of a loop: costs no call, however much it is given."""
+    """A piece of a loop: costs no call, however much it is given. Python itself cannot call it, and crashes where it tries."""
     compiled = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)
     return cast(Function, compiled(function))
+
+
+def rare(function: Function) -> Function:
+    """A piece of a loop that is seldom run: called, and so not compiled again wherever it is used."""
+    return cast(Function, _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(function))
 
 
 @part

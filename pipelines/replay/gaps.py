@@ -4,7 +4,7 @@ A sequence in the batch sees every time between steps from the one on that it jo
 if it is as long, so that only those are kept that nothing later is as long as.
 """
 
-from pipelines.replay.compiled import part
+from pipelines.replay.compiled import part, rare
 from pipelines.replay.records import SLOT_MASK, Batches, Record, Slots
 
 
@@ -35,7 +35,7 @@ def longest_since(worker: Record, held: Batches, number: int, since: int) -> int
     return held.gap[number, low] if low < worker.gaps else 0
 
 
-@part
+@rare
 def _kept(worker: Record, slots: Slots, held: Batches, number: int, count: int) -> int:
     """How many entries are left when those go that no sequence of the batch asks for."""
     asked = held.since[number]

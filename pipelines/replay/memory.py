@@ -1,7 +1,7 @@
 """The memory of a worker: what requests hold, who is preempted, and who comes back (docs/replay.md, Memory)."""
 
 from pipelines.replay import heaps
-from pipelines.replay.compiled import part, wide
+from pipelines.replay.compiled import part, rare, wide
 from pipelines.replay.gaps import longest_since
 from pipelines.replay.records import (
     PREEMPTIONS,
@@ -99,7 +99,7 @@ def taken_again(worker: Record, slots: Slots, held: Batches, number: int, memory
     return place
 
 
-@part
+@rare
 def make_room(
     worker: Record, slots: Slots, held: Batches, number: int, partial: int, memory: Memory, counts: Int64s
 ) -> int:

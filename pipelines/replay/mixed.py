@@ -114,21 +114,21 @@ def _instants(run: Run, pool: Pool, budget: int, state: State) -> int:
     while True:
         now = _coming(run, pool, state)
         for number in range(state.due.size):
-            if state.due[number] != DONE:
-                now = min(now, state.due[number])
+            now = min(now, state.due[number])
         if now > LAST_TICK:
             return NOTHING_FULL
         if free_slots(state.slots) < needed:
             return SLOTS_FULL
-        for number in range(state.due.size):
-            if state.due[number] == now:
-                state.due[number] = DONE
-                _end(run, pool, state, number, now)
-        while _coming(run, pool, state) == now:
-            if not _arrive(run, state):
-                return LINE_FULL
-        if state.at[_QUEUE] > 0:
-            _stop_at_boundaries(run, pool, state, now)
+        for stopping in range(2):
+            if stopping and not _stopped_at_boundaries(run, pool, state, now):
+                break
+            for number in range(state.due.size):
+                if state.due[number] == now:
+                    state.due[number] = DONE
+                    _end(run, pool, state, number, now)
+            while _coming(run, pool, state) == now:
+                if not _arrive(run, state):
+                    return LINE_FULL
         for number in range(state.due.size):
             if state.due[number] == DONE or (
                 state.due[number] == NEVER and state.lines.waiting[_line_of(run, number)] > 0
@@ -173,15 +173,18 @@ def _arrive(run: Run, state: State) -> bool:
 
 
 @part
-def _stop_at_boundaries(run: Run, pool: Pool, state: State, now: int) -> None:
-    """A run of steps one of which ends just now stops where somebody waits, so that its worker chooses when its number is up."""
-    for number in range(state.due.size):
-        worker = state.workers[number]
-        waits = state.lines.waiting[_line_of(run, number)] > 0
-        if waits and worker.does == STEPPING and boundary(worker, pool.times, now) == now:
-            cut_steps(worker, pool.times, now)
-            state.due[number] = DONE
-            _end(run, pool, state, number, now)
+def _stopped_at_boundaries(run: Run, pool: Pool, state: State, now: int) -> bool:
+    """A run of steps one of which ends just now stops where somebody waits, so that its worker chooses in its turn; whether any does."""
+    stopped = False
+    if state.at[_QUEUE] > 0:
+        for number in range(state.due.size):
+            worker = state.workers[number]
+            waits = state.lines.waiting[_line_of(run, number)] > 0
+            if waits and worker.does == STEPPING and boundary(worker, pool.times, now) == now:
+                cut_steps(worker, pool.times, now)
+                state.due[number] = now
+                stopped = True
+    return stopped
 
 
 @part

@@ -15,8 +15,8 @@ NEVER = np.iinfo(np.int64).max
 """A tick that no event is at."""
 LAST_TICK = 2**62
 """The replay stops here (docs/replay.md, The clock)."""
-DONE = -1
-"""What something that has ended is due at, until something new is chosen."""
+DONE = NEVER - 1
+"""What something that has ended is due at, until something new is chosen; no event is there either."""
 UNSET = -1
 NOTHING_FULL, LINE_FULL, SLOTS_FULL, LINKS_FULL, ARRIVED_FULL = 0, 1, 2, 3, 4
 """Why a run of instants stops: there are no more, or something has to grow first."""

@@ -178,8 +178,7 @@ def _next_instant(run: Run, stages: Stages, state: State) -> int:
     """The next tick at which something ends or comes."""
     now = _coming(run, stages, state)
     for number in range(state.due.size):
-        if state.due[number] != DONE:
-            now = min(now, state.due[number])
+        now = min(now, state.due[number])
     if state.caches.size[0] > 0:
         now = min(now, state.caches.tick[0])
     if state.releases.size[0] > 0:

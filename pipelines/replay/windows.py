@@ -1,0 +1,36 @@
+"""A replay minute by minute: requests, those that meet their objectives, and how full each pool is (docs/replay.md, What comes out)."""
+
+import numpy as np
+import polars as pl
+
+from pipelines.frames.digits import round_results
+from pipelines.frames.replay_views import ReplayedWindows
+from pipelines.frames.replays import POOLS
+from pipelines.replay.clock import COARSEST, WINDOW_S
+from pipelines.replay.costs import Costs
+from pipelines.replay.run import LINK, Outcome
+
+SERVERS = (*POOLS, LINK)
+"""What can be full, in the order in which requests meet it."""
+
+
+def windows_frame(costs: Costs, outcome: Outcome) -> pl.DataFrame:
+    """The windows of one replay from the first arrival to the last: a :class:`ReplayedWindows` frame."""
+    count, length = costs.setting.windows, costs.setting.window_ticks
+    requests = np.bincount(costs.log.arrival_ns // (WINDOW_S * COARSEST), minlength=count)
+    goodput = np.divide(outcome.met, requests, out=np.full(count, np.nan), where=requests > 0)
+    columns: dict[str, object] = {
+        "minute": np.arange(count),
+        "requests": requests.astype(np.int64),
+        "met": outcome.met,
+        "goodput": pl.Series(goodput).fill_nan(None),
+    }
+    above = np.zeros(count, dtype=bool)
+    for name in SERVERS:
+        used = name in outcome.work
+        room = outcome.servers[name] * length if used else 1
+        columns[f"{name}_utilization"] = outcome.work[name] / room if used else pl.Series([None] * count, dtype=float)
+        if used:
+            above |= outcome.work[name] >= costs.ceilings[name] * room
+    columns["above_ceiling"] = above
+    return ReplayedWindows.validate(round_results(pl.DataFrame(columns)))

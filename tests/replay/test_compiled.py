@@ -1,0 +1,27 @@
+"""Where compiled kernels are kept."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.replay import compiled
+
+
+def test_another_source_is_another_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "one.py").write_text("a = 1\n")
+    monkeypatch.setattr(compiled, "_HERE", tmp_path)
+    first = compiled.kept_in()
+    (tmp_path / "one.py").write_text("a = 2\n")
+    assert Path(first).parent == tmp_path / "__pycache__"
+    assert compiled.kept_in() != first
+
+
+def test_where_the_sources_cannot_be_written_to_the_users_cache_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    (sources / "__pycache__").write_text("a file, where a directory would have to be\n")
+    monkeypatch.setattr(compiled, "_HERE", sources)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert Path(compiled.kept_in()).parent == tmp_path / "cache" / "phaseledger"
