@@ -119,16 +119,8 @@ def _instants(run: Run, pool: Pool, budget: int, state: State) -> int:
             return NOTHING_FULL
         if free_slots(state.slots) < needed:
             return SLOTS_FULL
-        for stopping in range(2):
-            if stopping and not _stopped_at_boundaries(run, pool, state, now):
-                break
-            for number in range(state.due.size):
-                if state.due[number] == now:
-                    state.due[number] = DONE
-                    _end(run, pool, state, number, now)
-            while _coming(run, pool, state) == now:
-                if not _arrive(run, state):
-                    return LINE_FULL
+        if not _ended_and_arrived(run, pool, state, now):
+            return LINE_FULL
         for number in range(state.due.size):
             if state.due[number] == DONE or (
                 state.due[number] == NEVER and state.lines.waiting[_line_of(run, number)] > 0
@@ -137,6 +129,22 @@ def _instants(run: Run, pool: Pool, budget: int, state: State) -> int:
         if state.at[_QUEUE] > 0:
             run.counts[PEAK_QUEUE] = max(run.counts[PEAK_QUEUE], state.at[_QUEUE])
             _offer_heads(run, pool, budget, state, now)
+
+
+@part
+def _ended_and_arrived(run: Run, pool: Pool, state: State, now: int) -> bool:
+    """What ends now, what comes now, and then the steps that end now within a run that somebody waits for; whether lines had room."""
+    for stopping in range(2):
+        if stopping and not _stopped_at_boundaries(run, pool, state, now):
+            break
+        for number in range(state.due.size):
+            if state.due[number] == now:
+                state.due[number] = DONE
+                _end(run, pool, state, number, now)
+        while _coming(run, pool, state) == now:
+            if not _arrive(run, state):
+                return False
+    return True
 
 
 @part
@@ -192,15 +200,20 @@ def _choose(run: Run, pool: Pool, budget: int, state: State, number: int, now: i
     """A worker on which nothing runs chooses what it runs next."""
     own = _line_of(run, number)
     worker = state.workers[number]
-    if budget == 0:
-        taken = _choose_whole(run, pool, state, number, own, now)
-    else:
-        taken = _choose_chunks(run, pool, budget, state, number, own, now)
+    taken = _next_activity(run, pool, budget, state, number, own, now)
     state.due[number] = worker.due
     state.heads[own] += taken
     state.at[_QUEUE] -= taken
     worker.seen = state.heads[own]
     state.armed[own] = UNSET
+
+
+@part
+def _next_activity(run: Run, pool: Pool, budget: int, state: State, number: int, own: int, now: int) -> int:
+    """What the worker runs next, by its scheduler; how many requests it takes from its line."""
+    if budget == 0:
+        return _choose_whole(run, pool, state, number, own, now)
+    return _choose_chunks(run, pool, budget, state, number, own, now)
 
 
 @part
@@ -336,19 +349,10 @@ def _decode(run: Run, pool: Pool, state: State, number: int, now: int) -> None:
 @part
 def _choose_chunks(run: Run, pool: Pool, budget: int, state: State, number: int, own: int, now: int) -> int:
     """Chunks: what the worker runs next; how many requests it takes from its line."""
-    worker, held, memory = state.workers[number], state.held, pool.memory
-    ns = make_room(worker, state.slots, held, number, worker.slot, memory, run.counts)
-    if ns > 0:
-        worker.does = SWAPPING_OUT
-        occupy(worker, run.windows, pool.times, now, ns)
+    worker, held = state.workers[number], state.held
+    if _swapped(run, pool, state, number, now):
         return 0
-    if worker.returns > 0 and worker.slot == UNSET and worker.batch < pool.most:
-        slot = state.slots.of[held.returning[number, worker.returns - 1]]
-        if slot.swapped and fits(worker, slot, memory):
-            worker.slot = taken_again(worker, state.slots, held, number, memory, run.counts)
-            worker.does = SWAPPING_IN
-            occupy(worker, run.windows, pool.times, now, swap_ns(memory, held_by(memory, slot)))
-            return 0
+    ns = 0
     room = budget - worker.batch
     begun = 0 if worker.slot == UNSET else 1
     taken = 0
@@ -377,6 +381,26 @@ def _choose_chunks(run: Run, pool: Pool, budget: int, state: State, number: int,
     else:
         rest(worker)
     return taken
+
+
+@part
+def _swapped(run: Run, pool: Pool, state: State, number: int, now: int) -> bool:
+    """Whether the worker has to move caches out, or can bring one back, before anything else; then it does."""
+    worker, held, memory = state.workers[number], state.held, pool.memory
+    ns = make_room(worker, state.slots, held, number, worker.slot, memory, run.counts)
+    if ns > 0:
+        worker.does = SWAPPING_OUT
+        occupy(worker, run.windows, pool.times, now, ns)
+        return True
+    if worker.returns == 0 or worker.slot != UNSET or worker.batch >= pool.most:
+        return False
+    slot = state.slots.of[held.returning[number, worker.returns - 1]]
+    if not slot.swapped or not fits(worker, slot, memory):
+        return False
+    worker.slot = taken_again(worker, state.slots, held, number, memory, run.counts)
+    worker.does = SWAPPING_IN
+    occupy(worker, run.windows, pool.times, now, swap_ns(memory, held_by(memory, slot)))
+    return True
 
 
 @part

@@ -135,7 +135,7 @@ class Slots(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Lines that wait, one per row: a ring of numbers, where it starts and how many there are; or, if ``ordered``, a heap: shortest first."""
+    """Lines, one per row: a ring of numbers, where it starts and how many wait; or, if ``ordered``, a heap with the shortest first."""
 
     ring: Int64s
     start: Int64s

@@ -8,7 +8,7 @@ from pipelines.replay.records import NANOSECONDS, Times
 
 @part
 def steps_ticks(times: Times, batch: int, resident: int, steps: int) -> int:
-    """Ticks of ``steps`` decode steps of one batch that reads ``resident`` tokens in the first of them, and one more of each in the next."""
+    """Ticks of ``steps`` decode steps of one batch that reads ``resident`` tokens in the first and ``batch`` more in each one after it."""
     return steps * times.base[batch] + times.gamma * (steps * resident + batch * (steps * (steps - 1) // 2))
 
 
@@ -36,7 +36,7 @@ def steps_until(times: Times, batch: int, resident: int, ticks: int) -> int:
 @part
 def nanoseconds(seconds: float) -> int:
     """The nearest whole number of nanoseconds."""
-    return int(math.floor(seconds * NANOSECONDS + 0.5))
+    return math.floor(seconds * NANOSECONDS + 0.5)
 
 
 @part
@@ -70,4 +70,4 @@ def _on_curve(times: Times, tokens: int) -> float:
 @part
 def beside_decode_ns(times: Times, ns: int) -> int:
     """The prompt part of a step with sequences that decode."""
-    return int(math.floor(ns * (1.0 + times.penalty) + 0.5))
+    return math.floor(ns * (1.0 + times.penalty) + 0.5)

@@ -29,7 +29,9 @@ def windows_frame(costs: Costs, outcome: Outcome) -> pl.DataFrame:
     for name in SERVERS:
         used = name in outcome.work
         room = outcome.servers[name] * length if used else 1
-        columns[f"{name}_utilization"] = outcome.work[name] / room if used else pl.Series([None] * count, dtype=float)
+        columns[f"{name}_utilization"] = (
+            outcome.work[name] / room if used else pl.Series([None] * count, dtype=pl.Float64)
+        )
         if used:
             above |= outcome.work[name] >= costs.ceilings[name] * room
     columns["above_ceiling"] = above
