@@ -6,7 +6,7 @@ from pathlib import Path
 
 import dagster as dg
 
-from pipelines.assets import changes, cohort, evaluate, export
+from pipelines.assets import changes, cohort, evaluate, export, replay
 from pipelines.assets.accept import accepted_asset
 from pipelines.assets.frames_io import FrameStore, StoredFrames
 from pipelines.assets.judge import judge_assets
@@ -50,6 +50,7 @@ def definitions(rules_in: Path | None = None, of_cohorts: Sequence[Path] = ()) -
             *cohort.ASSETS,
             *evaluate.ASSETS,
             *judge_assets(rules),
+            *replay.ASSETS,
             *changes.ASSETS,
             *export.ASSETS,
             accepted_asset(rules),

@@ -14,9 +14,11 @@ import polars as pl
 
 from pipelines.declarations import load_declarations
 from pipelines.frames.inputs import Inputs, InputTable
+from pipelines.frames.replay_scope import FINALISTS
 from pipelines.frames.requests import Requests
 from pipelines.gates.decision import decide
 from pipelines.gates.judge import bucket_requests, judge
+from pipelines.gates.replayed import beside_replays
 from pipelines.gates.rules import (
     exceptions_frame,
     gates_frame,
@@ -26,6 +28,7 @@ from pipelines.gates.rules import (
     rule_set_frame,
 )
 from pipelines.planning.acceptance import judge_decision
+from pipelines.planning.replaying import ReplayAsked, replayed
 from pipelines.planning.search import Asked, kept_scenarios
 from pipelines.planning.speaking import Decided, changes
 from pipelines.receipts.plan import PlanFrames
@@ -75,6 +78,8 @@ _ROWS: dict[str, _Row] = {
     "block_tokens": _Row("model.block_tokens", "count", 1.0),
     "allocation": _Row("model.kv_allocation", "text", "uniform"),
     "dispatch": _Row("service.dispatch", "text", "least_loaded"),
+    "when_full": _Row("service.when_memory_is_full", "text", None),
+    "swap": _Row("service.swap_bandwidth", "B/s", None, "low"),
     "first_token": _Row("service.first_token_source", "text", "decode"),
     "a": _Row("service.admission", "s", 0.002, "high"),
     "psi": _Row("service.mixed_step_penalty", "ratio", 0.0, "high"),
@@ -249,7 +254,9 @@ def row_of(frame: pl.DataFrame, scenario: str, bound: str = "nominal", bucket: s
     return (found if bucket is None else found.filter(pl.col("bucket") == bucket)).row(0, named=True)
 
 
-def plan_of(cohort_path: Path, rules_directory: Path, as_of: date = date(2026, 11, 30)) -> PlanFrames:
+def plan_of(
+    cohort_path: Path, rules_directory: Path, as_of: date = date(2026, 11, 30), replay_which: str = FINALISTS
+) -> PlanFrames:
     """Everything that a plan of these declarations computes, up to its receipt."""
     cohort, rules = load_declarations(cohort_path, rules_directory)
     found, inputs = read_cohort_requests(cohort), inputs_frame(cohort)
@@ -264,7 +271,8 @@ def plan_of(cohort_path: Path, rules_directory: Path, as_of: date = date(2026, 1
     scenarios, fingerprint = kept_scenarios(Asked(table, workload, gates, preference)), frozen["fingerprint"].item()
     evaluations = [evaluate(name, fingerprint, scenarios, table, workload) for name in TOPOLOGIES]
     matrix = scenario_matrix(evaluations, table, part_weights(preference))
-    verdicts = judge(matrix, gates, table, bucket_requests(buckets))
+    replay = replayed(ReplayAsked(table, workload, found.requests, matrix, gates, preference, replay_which))
+    verdicts = judge(beside_replays(matrix, replay.replays), gates, table, bucket_requests(buckets))
     decision = decide(matrix, verdicts, preference, table, gates)
     provenance = frozen["provenance"].item()
     found_changes = changes(Decided(table, workload, gates, decision, matrix, preference, provenance))
@@ -291,4 +299,7 @@ def plan_of(cohort_path: Path, rules_directory: Path, as_of: date = date(2026, 1
         sensitivity=found_changes.sensitivity,
         break_even=found_changes.break_even,
         workers_less=found_changes.workers_less,
+        replays=replay.replays,
+        replay_sample=replay.sample,
+        replay_scope=replay.scope,
     )

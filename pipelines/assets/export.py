@@ -39,6 +39,9 @@ _FRAMES = (
     "sensitivity",
     "break_even",
     "workers_less",
+    "replays",
+    "replay_sample",
+    "replay_scope",
 )
 
 
@@ -94,6 +97,9 @@ def exports(context: dg.AssetExecutionContext, stored_frames: StoredFrames) -> I
         sensitivity=frames["sensitivity"],
         break_even=frames["break_even"],
         workers_less=frames["workers_less"],
+        replays=frames["replays"],
+        replay_sample=frames["replay_sample"],
+        replay_scope=frames["replay_scope"],
     )
     receipt, matrix = build_receipt(plan)
     directory = stored_frames.exports(context.partition_key)

@@ -27,8 +27,10 @@ from pipelines.frames.matrix import (
 )
 from pipelines.gates.decision import decide
 from pipelines.gates.judge import bucket_requests, judge
+from pipelines.gates.replayed import beside_replays
 from pipelines.gates.rules import exceptions_frame, gates_frame, part_weights, preference_frame, rule_set_frame
 from pipelines.planning.acceptance import judge_decision
+from pipelines.planning.replaying import check_replays
 from pipelines.planning.search import searched_by
 from pipelines.receipts.headlines import headlines, outcome
 from pipelines.topologies.declared import TOPOLOGIES
@@ -55,6 +57,12 @@ class StaleSearchError(Exception):
         super().__init__(
             "the scenarios were searched under other rules, and not all of them were kept; run the whole plan"
         )
+
+
+def check_search(search: pl.DataFrame, gates: pl.DataFrame, preference: pl.DataFrame) -> None:
+    """Raise StaleSearchError if other scenarios had to be kept under these rules."""
+    if search["rules"][0] not in ("", searched_by(gates, preference)):
+        raise StaleSearchError
 
 
 def rules_version(rules: Rules) -> str:
@@ -123,11 +131,17 @@ def verdicts(
     preference: pl.DataFrame,
     buckets: pl.DataFrame,
     inputs: pl.DataFrame,
+    replays: pl.DataFrame,
+    replay_scope: pl.DataFrame,
 ) -> dg.MaterializeResult[pl.DataFrame]:
-    """Every kept scenario judged by every gate that applies to it. Raises StaleSearchError if others had to be kept under these rules."""
-    if search["rules"][0] not in ("", searched_by(gates, preference)):
-        raise StaleSearchError
-    frame = judge(scenario_matrix, gates, InputTable.of(inputs), bucket_requests(buckets))
+    """Every kept scenario judged by every gate that applies to it.
+
+    Raises StaleSearchError if others had to be kept under these rules, StaleReplaysError if a gate is on replays that were not made.
+    """
+    check_search(search, gates, preference)
+    table = InputTable.of(inputs)
+    check_replays(scenario_matrix, gates, table, replay_scope, replays)
+    frame = judge(beside_replays(scenario_matrix, replays), gates, table, bucket_requests(buckets))
     counts = dict(frame["verdict"].value_counts().iter_rows())
     return shown(frame, **{f"verdicts_{name}": counts.get(name, 0) for name in ("pass", "fail", "refused")})
 

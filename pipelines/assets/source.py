@@ -9,6 +9,7 @@ import dagster as dg
 from pipelines.declarations import Cohort, Rules, load_cohort, load_rules
 from pipelines.declarations.known import known_cohorts
 from pipelines.declarations.places import cohort_path, export_directory, own_rules, receipts_directory, rules_directory
+from pipelines.frames.replay_scope import FINALISTS
 from pipelines.gates.rules import reads_a_date
 from pipelines.receipts.store import Pair, keep, put_beside_others
 
@@ -47,13 +48,14 @@ class PlanSource(dg.ConfigurableResource):  # type: ignore[type-arg]
     """What to plan: a cohort (its partition key, if empty), a rules directory and an export directory.
 
     Empty, these are the project's rules and its store of receipts. ``as_of`` is the date that exceptions and ages are read at;
-    today in UTC, if empty.
+    today in UTC, if empty. ``replay`` says which scenarios the trace is replayed through, ``finalists`` or ``all``.
     """
 
     cohort: str = ""
     rules: str = ""
     out: str = ""
     as_of: str = ""
+    replay: str = FINALISTS
 
     def _place(self, partition_key: str) -> Path:
         known = known_cohorts()

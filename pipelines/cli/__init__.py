@@ -13,6 +13,7 @@ from pipelines.cli.kv import kv
 from pipelines.cli.oracle import oracle
 from pipelines.cli.plan import plan
 from pipelines.cli.receipts import receipts
+from pipelines.cli.replay import replay
 from pipelines.cli.requests import requests
 from pipelines.cli.rules import rules
 from pipelines.cli.sign import sign
@@ -40,6 +41,7 @@ def command() -> None:
 for verb in (
     plan,
     explain,
+    replay,
     gates,
     diff,
     verify,

@@ -61,7 +61,7 @@ def diff(old: str, new: str, output: str, quiet: bool) -> None:
     for name, file in zip(("old", "new"), files, strict=True):
         found[name] = {"receipt": str(file), "sha256": hashlib.sha256(file.read_bytes()).hexdigest()} | found[name]
     click.echo(json.dumps(found, indent=2, ensure_ascii=False) if output == "json" else "\n".join(text_lines(found)))
-    if not found["same_decision"]:
+    if not found["same_decision"] or (found["left_out"] is not None and not found["left_out"]["same"]):
         stop(NOTHING_QUALIFIES)
 
 

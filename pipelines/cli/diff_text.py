@@ -53,9 +53,24 @@ def _head(facts: Json) -> list[str]:
     before, after = decided(old["decision"]), decided(new["decision"])
     changed = f"same: {after}" if facts["same_decision"] else f"CHANGED: {before} -> {after}"
     lines += wrapped(f"{'decision':<10}{changed}", "", " " * 10)
+    if facts["left_out"] is not None:
+        lines += _left_out(facts["left_out"])
     if facts["nothing_differs"]:
         lines += ["", "Nothing differs: inputs, requests, rules and date are the same."]
     return lines
+
+
+def _left_out(of: Json) -> list[str]:
+    """That gates on replayed figures do not count here, and what the receipts decide with them."""
+    before, after = decided(of["old"]), decided(of["new"])
+    stated = after if before == after else f"{before} -> {after}"
+    gates = "gate" if len(of["gates"]) == 1 else "gates"
+    return wrapped(
+        f"{'left out':<10}the {gates} on replayed figures, {', '.join(of['gates'])}: a receipt holds no requests to replay, so that "
+        f"decisions here are those of the other gates; with them, the receipts say: {stated}",
+        "",
+        " " * 10,
+    )
 
 
 def _question(facts: Json) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from pipelines.cli.explain_changes import changes, uncertainty
 from pipelines.cli.explain_lanes import comparisons
 from pipelines.cli.explain_reading import BOUNDS, CONCURRENCY_INPUT, Receipt
+from pipelines.cli.explain_replay import replay
 from pipelines.cli.explain_rules import decided
 from pipelines.cli.explain_words import is_floor, refused, why_refused
 
@@ -32,6 +33,7 @@ def facts(receipt: Receipt) -> Json:
         "uncertainty": uncertainty(receipt),
         "changes": changes(receipt),
         "frontier": _frontier(receipt),
+        "replay": replay(receipt),
         "truth_boundary": {name: receipt.json["truth_boundary"][name] for name in ("statement", "latency_label")},
     }
 

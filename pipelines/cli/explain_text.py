@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pipelines.cli.explain_layout import WIDTH, columns, named, used, wrapped
+from pipelines.cli.explain_replay import replay_lines
 from pipelines.cli.explain_text_changes import changes_lines, frontier_lines, uncertainty_lines
 from pipelines.cli.explain_text_lanes import lanes_lines
 from pipelines.cli.explain_words import FIGURES, STANDINGS, four, load, quantity
@@ -45,6 +46,7 @@ def page(facts: Json) -> list[str]:
         ("What nobody has measured", uncertainty_lines),
         ("What would change the decision", changes_lines),
         ("The frontier: what each number of parts and GPUs could promise", frontier_lines),
+        ("The replay of the requests", replay_lines),
         ("Truth boundary", _boundary),
     ]
     lines = wrapped(title)

@@ -21,6 +21,13 @@ FIGURES = {
     "headroom": "left of the ceiling",
     "gpus": "GPUs",
     "operating_parts": "operating parts",
+    "replayed_goodput": "goodput, replayed",
+    "replayed_goodput_tokens": "goodput of tokens, replayed",
+    "replayed_stall": "stall, replayed",
+    "replayed_time_above_ceiling": "time above a ceiling, replayed",
+    "replayed_peak_queue": "most that wait, replayed",
+    "replayed_peak_kv": "most KV memory, replayed",
+    "replayed_preemptions": "preemptions, replayed",
 }
 
 STANDINGS = {"chosen": "chosen", "passes_but_larger": "passes, but larger", "nearest_miss": "nearest miss"}

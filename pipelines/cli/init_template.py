@@ -232,7 +232,8 @@ def _service(shape: Shape, stock: Inventory) -> list[str]:
     )
     lines = [
         "service:                          # of one worker",
-        "  dispatch: least_loaded          # or round_robin",
+        "  dispatch: least_loaded          # or round_robin, shortest_queue",
+        "  # when_memory_is_full: recompute # or swap (with swap_bandwidth), wait: what the replay does (docs/replay.md)",
         "  first_token_source: decode      # or prefill: which pool emits the first token when they are separated",
         f"  admission: {_quantity('2 ms', high='5 ms', note='ASSUMED; measure: time in gateway and tokenizer')}",
         "  prefill:",

@@ -12,12 +12,23 @@ from pipelines.cli.exits import BAD_INPUT, INTERRUPTED, VERIFICATION_FAILED, pro
 if TYPE_CHECKING:
     from pipelines.cli.run import PlanResult
 
+FINALISTS, ALL = "finalists", "all"
+"""What may be replayed; here too, so that a command line is checked before anything large is imported."""
+
 
 def planned(
-    cohort: Path, rules: Path, out: Path | None, as_of: datetime | None, output: str, *, quiet: bool
+    cohort: Path,
+    rules: Path,
+    out: Path | None,
+    as_of: datetime | None,
+    output: str,
+    *,
+    replay: str = FINALISTS,
+    quiet: bool,
 ) -> "PlanResult":
     """What a plan of ``cohort`` decided; ``out`` and ``as_of`` None are the usual export directory and today, ``output`` is a format.
 
+    ``replay`` says which scenarios the requests are replayed through, ``finalists`` or ``all``.
     Leaves the command with 2 (bad input), 3 (verification failed) or 130 (interrupted).
     """
     from pipelines.cli.checking import checked_cohort
@@ -31,12 +42,12 @@ def planned(
         target = out or usual
         _check_writable(target, stored=out is None)
 
-    from pipelines.cli.run import InterruptedRunError, VerificationFailedError, run_plan
+    from pipelines.cli.run import Asked, InterruptedRunError, VerificationFailedError, run_plan
 
     day = "" if as_of is None else as_of.date().isoformat()
     try:
         with problems_reported(output):
-            return run_plan(declared.name, cohort, rules, out, day, quiet=quiet)
+            return run_plan(Asked(declared.name, cohort, rules, out, day, replay), quiet=quiet)
     except VerificationFailedError as error:
         click.echo(f"verification failed: {error}", err=True)
         click.echo(f"{target} is as it was; the receipt that failed is {error.receipt}", err=True)

@@ -8,10 +8,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from pipelines.cli.replay_words import why_not, worst_minute
 from pipelines.cli.run import PlanResult
 from pipelines.gates.wording import SYMBOLS, shown
 
-_WIDTH, _LEAST_OF_GATES, _OF_SCENARIO = 140, 50, 32
+_WIDTH, _LEAST_OF_GATES, _OF_SCENARIO = 150, 50, 32
 """Columns that the tables may take, more where many scenarios stand side by side: cut figures would be worse than wrapped lines."""
 
 _COLUMNS = (
@@ -21,6 +22,7 @@ _COLUMNS = (
     "TPOT",
     "stall",
     "goodput",
+    "replayed\ngoodput",
     "utilization",
     "headroom",
     "queue",
@@ -90,6 +92,7 @@ def _topologies(headlines: list[dict[str, Any]], verdicts: pl.DataFrame) -> Tabl
             shown(row["operating_parts"], "count"),
             *(shown(row[name], "s") for name in ("ttft_worst_s", "tpot_worst_s", "stall_s")),
             shown(row["goodput"], "ratio"),
+            _replayed(row["replay"]),
             loads,
             shown(row["headroom"], "ratio"),
             row["dominant_queue"] or "-",
@@ -97,6 +100,11 @@ def _topologies(headlines: list[dict[str, Any]], verdicts: pl.DataFrame) -> Tabl
             f"{passed} of {own.height}",
         )
     return table
+
+
+def _replayed(replay: dict[str, Any] | None) -> str:
+    figures = None if replay is None else replay["figures"]
+    return shown(None if figures is None else figures["replayed_goodput"], "ratio")
 
 
 def _verdicts(result: PlanResult) -> Table:
@@ -126,6 +134,18 @@ def _verdict_cell(row: dict[str, Any] | None) -> str:
     return f"{verdict}  {figure}({SYMBOLS[row['op']]} {shown(row['limit'], row['unit'])})"
 
 
+def _print_replay(scope: dict[str, Any], replay: dict[str, Any] | None) -> None:
+    """What the trace itself met in the chosen scenario, and where it was worst."""
+    reason: str | None = scope["reason"] or (None if replay is None else replay["reason"])
+    if reason is not None:
+        click.echo(f"replay: {why_not(reason)}")
+    elif replay is not None:
+        goodput = shown(replay["figures"]["replayed_goodput"], "ratio")
+        click.echo(
+            f"replay: {goodput} of the requests meet all objectives (modeled); {worst_minute(replay['worst_minute'])}"
+        )
+
+
 def _print_decision(result: PlanResult) -> None:
     chosen = result.outcome["scenario"]
     for row in result.headlines:
@@ -136,6 +156,7 @@ def _print_decision(result: PlanResult) -> None:
                 click.echo(
                     f"for screening ({regimes}): the closed forms may be off there, see docs/accuracy.md; replay or measure"
                 )
+            _print_replay(result.replay, row["replay"])
     if chosen is None:
         click.echo("decision: no topology qualifies")
     for row in result.headlines:

@@ -35,12 +35,25 @@ class InterruptedRunError(Exception):
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What to plan: a cohort of this name and its place, a rules directory; ``out`` None is the store, ``as_of`` empty today."""
+
+    name: str
+    cohort: Path
+    rules: Path
+    out: Path | None
+    as_of: str
+    replay: str
+
+
+@dataclass(frozen=True)
 class PlanResult:
-    """What a finished run decided and exported. ``verdicts`` are those of the scenarios in ``headlines``."""
+    """What a finished run decided and exported. ``verdicts`` are those of the scenarios in ``headlines``, each with its ``replay``."""
 
     cohort: str
     outcome: dict[str, Any]
     headlines: list[dict[str, Any]]
+    replay: dict[str, Any]
     verdicts: pl.DataFrame
     receipt: Path
     matrix: Path
@@ -70,6 +83,7 @@ class PlanResult:
             "reason": self.reason,
             "latency_label": "modeled",
             "topologies": self.headlines,
+            "replay": self.replay,
             "verdicts": self.verdicts.drop("place").to_dicts(),
             "gates_not_applied": self.gates_not_applied,
             "verdicts_on_decision": self.acceptance.to_dicts(),
@@ -87,15 +101,15 @@ class PlanResult:
         }
 
 
-def run_plan(name: str, cohort: Path, rules: Path, out: Path | None, as_of: str, *, quiet: bool) -> PlanResult:
-    """Materialize every asset of the partition ``name`` and collect what was decided, accepted or not; ``out`` None is the store.
+def run_plan(asked: Asked, *, quiet: bool) -> PlanResult:
+    """Materialize every asset of the cohort's partition and collect what was decided, accepted or not.
 
     Raises DeclarationProblems if the instance cannot be used, VerificationFailedError, InterruptedRunError, and whatever else
     an asset raised.
     """
     gc.set_threshold(*_RARE_COLLECTIONS)
-    home = prepare_home()
-    remember_cohort(name, cohort)
+    home, name, out = prepare_home(), asked.name, asked.out
+    remember_cohort(name, asked.cohort)
 
     from dagster._core.errors import DagsterExecutionInterruptedError
 
@@ -105,12 +119,13 @@ def run_plan(name: str, cohort: Path, rules: Path, out: Path | None, as_of: str,
     from pipelines.definitions import JOB, definitions, frames_directory
 
     source = {
-        "cohort": str(cohort.resolve()),
-        "rules": str(rules.resolve()),
+        "cohort": str(asked.cohort.resolve()),
+        "rules": str(asked.rules.resolve()),
         "out": "" if out is None else str(out.resolve()),
-        "as_of": as_of,
+        "as_of": asked.as_of,
+        "replay": asked.replay,
     }
-    own = own_rules(cohort, rules)
+    own = own_rules(asked.cohort, asked.rules)
     run_config = {
         "resources": {"plan_source": {"config": source}},
         "loggers": {"console": {"config": {"quiet": quiet}}},
@@ -118,7 +133,7 @@ def run_plan(name: str, cohort: Path, rules: Path, out: Path | None, as_of: str,
     # the frames of a cohort are stored under its name: two plans of one name would read each other's
     with FileLock(home / f".planning-{name}.lock"), opened_instance(home) as instance:
         clear_unfinished_frames(frames_directory(), name)
-        job = definitions(rules, [] if own is None else [own]).resolve_job_def(JOB)
+        job = definitions(asked.rules, [] if own is None else [own]).resolve_job_def(JOB)
         try:
             job.execute_in_process(run_config=run_config, partition_key=name, instance=instance)
         except NotAcceptedError:
@@ -142,7 +157,7 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
     from pipelines.planning.acceptance import objections
     from pipelines.receipts.doubts import input_doubts
     from pipelines.receipts.finding import MATRIX, RECEIPT
-    from pipelines.receipts.headlines import headlines, outcome
+    from pipelines.receipts.headlines import headlines, outcome, replay_of
     from pipelines.topologies.question import Workload
 
     names = (
@@ -158,11 +173,16 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
         "verdicts",
         "decision",
         "acceptance",
+        "replays",
+        "replay_scope",
     )
     stored = StoredFrames(base=frames_directory())
     frames = {key: stored.read([key], name) for key in names}
     frozen = frames["frozen_cohort"].row(0, named=True)
-    shown = headlines(frames["scenario_matrix"], frames["decision"])
+    shown = [
+        row | {"replay": replay_of(row["scenario"], frames["replays"])}
+        for row in headlines(frames["scenario_matrix"], frames["decision"])
+    ]
     inputs = InputTable.of(frames["cohort"])
     gates = resolved(frames["gates"], inputs)
     of_cohort = dg.AssetRecordsFilter(asset_key=dg.AssetKey("verified_receipt"), asset_partitions=[name])
@@ -175,6 +195,7 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
         cohort=name,
         outcome=outcome(frames["decision"]),
         headlines=shown,
+        replay=frames["replay_scope"].row(0, named=True),
         verdicts=frames["verdicts"].filter(pl.col("scenario").is_in([row["scenario"] for row in shown])),
         receipt=out / RECEIPT,
         matrix=out / MATRIX,

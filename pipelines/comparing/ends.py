@@ -10,6 +10,7 @@ from pipelines.comparing.planner import Planned
 from pipelines.comparing.tracked import Tracked
 from pipelines.frames.canonical import digest
 from pipelines.frames.inputs import BOUNDS
+from pipelines.frames.metrics import REPLAYED
 from pipelines.receipts.headlines import NOTHING_PASSES
 from pipelines.receipts.matrix_csv import COLUMNS_OF_BOUND
 from pipelines.receipts.reopened import Reopened
@@ -30,7 +31,10 @@ class Disagreement:
 
 
 def disagreements(receipt: Json, side: Reopened, planned: Planned) -> list[Disagreement]:
-    """Where the fingerprints, the rules, the search or the decision of a receipt are not those that a plan of it finds."""
+    """Where the fingerprints, the rules, the search or the decision of a receipt are not those that a plan of it finds.
+
+    Where gates on replayed figures apply, the decision is not looked at, nor their verdicts: nothing is replayed here.
+    """
     return [one for one in _compared(receipt, side, planned) if one.stated != one.found]
 
 
@@ -41,11 +45,21 @@ def _compared(receipt: Json, side: Reopened, planned: Planned) -> Iterator[Disag
     yield from _rules(receipt["rules"], rules_section(side.rules, planned.mix.inputs))
     yield Disagreement("search.scenarios", receipt["search"]["scenarios"], planned.searched)
     yield Disagreement("search.kept", receipt["search"]["kept"], planned.matrix.height // len(BOUNDS))
+    yield from _verdicts(receipt, planned)
+    if not left_out(receipt):
+        yield from _decided(receipt, planned)
+
+
+def left_out(receipt: Json) -> list[str]:
+    """The gates of a receipt that apply and are on replayed figures, in their order."""
+    return [gate["id"] for gate in receipt["rules"]["gates"] if gate["applies"] and gate["metric"] in REPLAYED]
+
+
+def _decided(receipt: Json, planned: Planned) -> Iterator[Disagreement]:
     for name, value in planned.decided.items():
         yield Disagreement(f"decision.{name}", receipt["decision"][name], value)
     chosen = planned.decision.filter(pl.col("standing") == "chosen")["reason"].to_list()
     yield Disagreement("decision.reason", receipt["decision"]["reason"], chosen[0] if chosen else NOTHING_PASSES)
-    yield from _verdicts(receipt, planned)
     found = planned.decision.filter(pl.col("standing") != "chosen").select("topology", "scenario", "standing", "reason")
     stated = {row["topology"]: row for row in receipt["rejected"]}
     yield Disagreement("rejected", list(stated), found["topology"].to_list())
@@ -56,10 +70,12 @@ def _compared(receipt: Json, side: Reopened, planned: Planned) -> Iterator[Disag
 
 
 def _verdicts(receipt: Json, planned: Planned) -> Iterator[Disagreement]:
+    without = left_out(receipt)
     stated = {
         (of["scenario"], row["gate"]): (row["verdict"], row["waived"])
         for of in receipt["scenarios"]
         for row in of["verdicts"]
+        if row["gate"] not in without
     }
     columns = planned.verdicts.select("scenario", "gate", "verdict", "waived")
     found = {(scenario, gate): (verdict, waived) for scenario, gate, verdict, waived in columns.iter_rows()}

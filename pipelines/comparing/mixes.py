@@ -1,7 +1,7 @@
 """Two receipts mixed: some of the parts that differ as NEW has them, the others as OLD has them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,7 @@ import polars as pl
 from pipelines.comparing.differences import table_order
 from pipelines.comparing.steps import COMPARED, REQUESTS, RULES, edges_named
 from pipelines.frames.inputs import BOUNDS, InputTable
+from pipelines.gates.replayed import by_closed_forms
 from pipelines.gates.rules import applicable
 from pipelines.planning.room import scenario_count
 from pipelines.receipts.reopened import Reopened
@@ -57,12 +58,14 @@ class Sides:
         return InputTable({path: row for path, row in mixed.items() if row is not None})
 
     def mix(self, parts: Parts) -> "Mix":
-        """What a plan is made from, ``parts`` as NEW has them. UnplannableError where that makes no cohort."""
+        """What a plan is made from, ``parts`` as NEW has them, by the closed forms: a receipt holds no requests to replay.
+
+        UnplannableError where that makes no cohort.
+        """
         requests = self.new if REQUESTS in parts else self.old
-        rules = self.new if RULES in parts else self.old
-        made = Mix(
-            self.inputs(parts), requests.workload, requests.frozen, rules.rules, REQUESTS in parts, RULES in parts
-        )
+        rules = (self.new if RULES in parts else self.old).rules
+        judged = replace(rules, gates=by_closed_forms(rules.gates))
+        made = Mix(self.inputs(parts), requests.workload, requests.frozen, judged, REQUESTS in parts, RULES in parts)
         made.check()
         return made
 

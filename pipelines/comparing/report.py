@@ -3,14 +3,17 @@
 from dataclasses import asdict
 from typing import Any
 
-from pipelines.comparing.chain import Chain, Link, Progress, chain
+import polars as pl
+
+from pipelines.comparing.chain import Chain, Link, Progress, chain, same_decision
 from pipelines.comparing.differences import Differences, InputChange, RuleChange, differences
-from pipelines.comparing.ends import Disagreement, disagreements, figures_disagree
+from pipelines.comparing.ends import Disagreement, disagreements, figures_disagree, left_out
 from pipelines.comparing.mixes import Sides, UnplannableError
 from pipelines.comparing.planner import Planned, Planner
 from pipelines.comparing.side_by_side import side_by_side
 from pipelines.comparing.steps import REQUESTS, RULES, steps
 from pipelines.comparing.tracked import Tracked, figures, moved, tracked
+from pipelines.receipts.headlines import NOTHING_PASSES
 
 Json = dict[str, Any]
 
@@ -28,6 +31,7 @@ _OF_REQUESTS = (
     "rows_dropped",
     "prefix_cache",
 )
+_DECIDED = ("outcome", "topology", "scenario", "accepted", "objections", "reason")
 _OF_ALL_REQUESTS = (
     "rate_rps",
     "arrival_scv",
@@ -95,10 +99,12 @@ def _report(old: Json, new: Json, found: Differences, walked: Chain, followed: l
         _link(link, walked, found, {name: rows[place : place + 2] for name, rows in follow.items()})
         for place, link in enumerate(walked.links)
     ]
+    without = _left_out(old, new)
     return {
-        "old": _about(old),
-        "new": _about(new),
+        "old": _about(old) if without is None else _about(old) | _by_closed_forms(walked.old),
+        "new": _about(new) if without is None else _about(new) | _by_closed_forms(walked.new),
         "latency_label": "modeled",
+        "left_out": without,
         "same_cohort": old["cohort"]["name"] == new["cohort"]["name"],
         "same_question": one_question,
         "nothing_differs": found.nothing,
@@ -108,6 +114,21 @@ def _report(old: Json, new: Json, found: Differences, walked: Chain, followed: l
         "decisive": [row["name"] for row in links if row["decisive"]],
         "verdicts": side_by_side(old, new) if one_question else None,
     }
+
+
+def _left_out(old: Json, new: Json) -> Json | None:
+    """The gates on replayed figures that apply in either receipt, and what is decided there with them; None without such gates."""
+    gates = list(dict.fromkeys((*left_out(old), *left_out(new))))
+    if not gates:
+        return None
+    decisions = {name: {key: of["decision"][key] for key in _DECIDED} for name, of in (("old", old), ("new", new))}
+    return {"gates": gates} | decisions | {"same": same_decision(old["decision"], new["decision"])}
+
+
+def _by_closed_forms(planned: Planned) -> Json:
+    """What a plan decides, in place of what its receipt says."""
+    chosen = planned.decision.filter(pl.col("standing") == "chosen")["reason"].to_list()
+    return {"decision": planned.decided | {"reason": chosen[0] if chosen else NOTHING_PASSES}}
 
 
 def _followed(one: Tracked, states: list[Json | None]) -> Json:
@@ -136,9 +157,7 @@ def _about(receipt: Json) -> Json:
         "as_of": receipt["as_of"],
         "arithmetic": receipt["versions"]["arithmetic"],
         "product": receipt["versions"]["product"],
-        "decision": {
-            name: of[name] for name in ("outcome", "topology", "scenario", "accepted", "objections", "reason")
-        },
+        "decision": {name: of[name] for name in _DECIDED},
         "search": {name: receipt["search"][name] for name in ("scenarios", "kept")},
         "requests": {name: receipt["workload"][name] for name in _OF_REQUESTS}
         | {name: receipt["workload"]["buckets"][0][name] for name in _OF_ALL_REQUESTS},

@@ -14,7 +14,15 @@ from pipelines.declarations.problems import Problem, Where, did_you_mean, show
 from pipelines.declarations.quantities import OBJECTIVE_UNITS, QUANTITIES
 from pipelines.declarations.typed import DECISION_KINDS, TOPOLOGIES, Gate
 from pipelines.declarations.units import Domain, DomainError, QuantityError, exact, within
-from pipelines.frames.metrics import BY_BUCKET, CRITICAL_POOLS, METRICS, OF_DECISIONS, OF_SCENARIOS, Metric
+from pipelines.frames.metrics import (
+    BY_BUCKET,
+    BY_CLOSED_FORMS,
+    CRITICAL_POOLS,
+    METRICS,
+    OF_DECISIONS,
+    OF_SCENARIOS,
+    Metric,
+)
 
 _DOMAINS: dict[str, Domain] = {"s": "positive", "ratio": "fraction", "count": "not_negative", "days": "not_negative"}
 _NOUNS = {"s": "a time", "ratio": "a ratio", "count": "a count", "days": "a number of days"}
@@ -260,30 +268,32 @@ def _limit(gate: PlacedGate, metric: Metric) -> Iterator[Problem]:
     if not isinstance(other, str):
         yield from _figure(gate, "limit", name, unit)
         return
-    of_scenarios = [METRICS[word] for word in OF_SCENARIOS if METRICS[word].unit == unit and word != metric.name]
+    of_scenarios = [METRICS[word] for word in BY_CLOSED_FORMS if METRICS[word].unit == unit and word != metric.name]
     expected = f"expected {', '.join(one.name for one in of_scenarios)}"
     found = METRICS.get(other)
     if found is None:
         yield gate.problem(
-            "limit.metric", f"unknown metric {show(other)}; {expected}", did_you_mean(other, list(OF_SCENARIOS))
+            "limit.metric", f"unknown metric {show(other)}; {expected}", did_you_mean(other, list(BY_CLOSED_FORMS))
         )
-    elif found not in of_scenarios:
-        why = (
-            "is the judged metric itself"
-            if other == metric.name
-            else f"is {_NOUNS[found.unit]}, {name} is {_NOUNS[unit]}"
-            if found.unit != unit
-            else "is not one figure of a scenario"
-        )
+    elif found in of_scenarios:
+        yield from _reach(gate, found, "limit.metric")
+    elif other == metric.name:
+        yield gate.problem("limit.metric", f"{other} is the judged metric itself; {expected}")
+    elif found.unit != unit:
+        why = f"is {_NOUNS[found.unit]}, {name} is {_NOUNS[unit]}"
         yield gate.problem("limit.metric", f"{other} {why}; {expected}")
     else:
-        yield from _reach(gate, found, "limit.metric")
+        why = "is a figure of the replay" if found.replayed else "is not one figure of a scenario"
+        yield gate.problem("limit.metric", f"{other} {why}; {expected}")
 
 
 def _baseline(gate: PlacedGate, metric: Metric) -> Iterator[Problem]:
     """A baseline is another topology, and has the figure."""
     baseline = str(gate.get("limit.baseline"))
-    if metric.moves:
+    if metric.replayed:
+        message = f"{metric.name} is a figure of the replay, which is not held against other scenarios"
+        yield gate.problem("limit.baseline", f"{message}; expected a figure, an objective or another metric")
+    elif metric.moves:
         message = f"{metric.name} does not exist for {baseline}; expected a figure, an objective or another metric"
         yield gate.problem("limit.baseline", message)
     elif baseline in gate.topologies:

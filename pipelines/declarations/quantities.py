@@ -56,6 +56,8 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("model.block_tokens", "count", "block", default=1),
     Quantity("model.kv_allocation", "text", "block", default="uniform"),
     Quantity("service.dispatch", "text", "word"),
+    Quantity("service.when_memory_is_full", "text", "word"),
+    Quantity("service.swap_bandwidth", "B/s", "quantity", "positive", "low"),
     Quantity("service.first_token_source", "text", "word", default="decode"),
     Quantity("service.admission", "s", "quantity", "not_negative", "high"),
     Quantity("service.mixed_step_penalty", "ratio", "quantity", "not_negative", "high", 0.0),

@@ -16,6 +16,7 @@ BOUNDS: tuple[Bound, ...] = ("nominal", "conservative")
 OBJECTIVES: Mapping[str, Quantity] = {
     name: quantity for quantity in QUANTITIES for name in OBJECTIVE_UNITS if quantity.path == f"objectives.{name}"
 }
+_SHARES = ("goodput", "replayed_goodput", "replayed_goodput_tokens")
 _WEIGHTED = "operating_parts"
 """A count that weights make, so that it need not be whole."""
 
@@ -128,7 +129,7 @@ class PlacedTest:
         value = exact(raw, "ratio" if weighted else metric.unit, text)  # type: ignore[arg-type]  # days are of decisions
         if metric.name == "gpus":
             within(value, "positive", "count", text)
-        elif metric.name == "goodput" or (metric.name == "headroom" and value > 0):
+        elif metric.name in _SHARES or (metric.name == "headroom" and value > 0):
             within(value, "fraction", "ratio", text)
         elif metric.name != "headroom":  # what is left of a ceiling is negative beyond it
             within(value, "not_negative", "ratio", text)

@@ -9,11 +9,12 @@ from pipelines.declarations.documents import Document
 from pipelines.declarations.problems import Problem
 from pipelines.declarations.quantities import Readings
 from pipelines.declarations.typed import Cohort, Rules
+from pipelines.frames.metrics import METRICS
 
 MAX_PATHS = 500_000
 """Every pool size, chunk budget and pair of pools of a path is evaluated once, under either bound."""
-MAX_BESIDE_BASELINES = 1000
-"""So many scenarios are all kept, and their baselines with them (pipelines/planning/search.py)."""
+MAX_ALL_KEPT = 1000
+"""So many scenarios are all kept, and their baselines with them (pipelines/planning/search.py), and all can be replayed."""
 MAX_CLOSED_SCENARIOS = 20_000
 """Where scenarios have to be looked at one by one: in closed loops, whose rates are solved, and with gates that weigh paths together."""
 
@@ -65,9 +66,13 @@ def search_problems(document: Document, readings: Readings) -> Iterator[Problem]
 
 
 def weighed_problems(cohort: Cohort, document: Document, rules: Rules) -> Iterator[Problem]:
-    """More scenarios than can be looked at one by one, where a blocking gate weighs buckets or figures of both paths together."""
+    """More scenarios than can be replayed, held against baselines, or looked at one by one, where a gate asks for that."""
     here = [gate for gate in rules.gates if gate.concerns(cohort.name)]
-    against = [gate for gate in here if gate.limit_baseline is not None]
+    whole = [
+        (gate, "holds them against baselines" if gate.limit_baseline else "is on a figure of the replay")
+        for gate in here
+        if gate.limit_baseline is not None or METRICS[gate.metric].replayed
+    ]
     weighing = [
         gate for gate in here if gate.blocking and (gate.aggregate is not None or gate.limit_metric is not None)
     ]
@@ -77,9 +82,10 @@ def weighed_problems(cohort: Cohort, document: Document, rules: Rules) -> Iterat
         pool: int(values.get(f"separated.{pool}.gpus_per_worker", mixed)) for pool in ("prefill", "decode")
     }
     inventory = _Inventory(int(values["inventory.gpus"]), each)
-    if against and _scenarios(document, inventory) > MAX_BESIDE_BASELINES:
-        why = f"gate {against[0].id} of {against[0].file} holds them against baselines"
-        message = f"{inventory.gpus} GPUs make more than {MAX_BESIDE_BASELINES} scenarios, and {why}"
+    if whole and _scenarios(document, inventory) > MAX_ALL_KEPT:
+        gate, does = whole[0]
+        why = f"gate {gate.id} of {gate.file} {does}"
+        message = f"{inventory.gpus} GPUs make more than {MAX_ALL_KEPT} scenarios, and {why}"
         yield document.problem("inventory.gpus", f"{message}; expected at most that", _HINT)
     elif weighing and _scenarios(document, inventory) > MAX_CLOSED_SCENARIOS:
         gate = weighing[0]

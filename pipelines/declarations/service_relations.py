@@ -21,7 +21,19 @@ def service_problems(document: Document, readings: Readings) -> Iterator[Problem
     if document.has("separated") and document.has("topologies") and separated(document) is None:
         message = "workers of separate pools, and none are compared; expected it beside disaggregated or routed only"
         yield document.problem("separated", message, on="key")
+    yield from _swap(document)
     yield from _ranges(document)
+
+
+def _swap(document: Document) -> Iterator[Problem]:
+    """A bandwidth to the host belongs to an engine that swaps, and to no other."""
+    bandwidth, swaps = "service.swap_bandwidth", document.get("service.when_memory_is_full") == "swap"
+    if swaps and not document.has(bandwidth):
+        message = "missing; required because service.when_memory_is_full is swap"
+        yield document.problem(bandwidth, message, "how fast does a cache move between GPU and host?")
+    elif document.has(bandwidth) and not swaps:
+        message = "declared where no cache is swapped; expected it beside when_memory_is_full: swap only"
+        yield document.problem(bandwidth, message, on="key")
 
 
 def _ranges(document: Document) -> Iterator[Problem]:

@@ -1,7 +1,8 @@
 """The figures that a gate may judge.
 
 One entry per metric. To add one of a scenario, add its column to :class:`pipelines.frames.matrix.ScenarioMatrix`, a line to
-``pipelines.planning.margins.metric_figure`` and an entry here; one by bucket, its list to the same model and an entry here.
+``pipelines.planning.margins.metric_figure`` and an entry here; one by bucket, its list to the same model and an entry here; one of the
+replay, its column to :class:`pipelines.frames.replays.Replays` and an entry here.
 """
 
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ Scope = Literal["scenario", "bucket", "decision"]
 class Metric:
     """A judged figure in ``unit``: of a scenario, of each of its prompt buckets, or of the decision.
 
-    ``column`` of the scenario matrix holds it; modeled if it ``needs_latency``; of separated paths alone if it ``moves``.
+    ``column`` of the scenario matrix holds it, or that of the replays where it is ``replayed``; modeled if it ``needs_latency``;
+    of separated paths alone if it ``moves``.
     """
 
     name: str
@@ -25,6 +27,11 @@ class Metric:
     meaning: str
     scope: Scope = "scenario"
     moves: bool = False
+    replayed: bool = False
+
+
+def _replayed(name: str, unit: Unit, column: str, meaning: str) -> Metric:
+    return Metric(name, unit, column, True, f"{meaning} in the replay of the trace", replayed=True)
 
 
 _ALL = (
@@ -63,6 +70,28 @@ _ALL = (
         False,
         "weighted pools, queues, state transfers and failure edges",
     ),
+    _replayed(
+        "replayed_goodput",
+        "ratio",
+        "replayed_goodput",
+        "modeled share of requests that meet the TTFT, TPOT, E2E and stall objectives",
+    ),
+    _replayed(
+        "replayed_goodput_tokens",
+        "ratio",
+        "replayed_goodput_tokens",
+        "modeled share of output tokens that belong to requests that meet all objectives",
+    ),
+    _replayed("replayed_stall", "s", "replayed_stall_s", "longest modeled time between two tokens of any request"),
+    _replayed(
+        "replayed_time_above_ceiling",
+        "s",
+        "replayed_time_above_ceiling_s",
+        "modeled time, in windows of 60 s, in which a pool or the links are at or above their ceiling",
+    ),
+    _replayed("replayed_peak_queue", "count", "replayed_peak_queue", "most requests that wait for prefill at once"),
+    _replayed("replayed_peak_kv", "ratio", "replayed_peak_kv", "most KV cache on one worker, as a share of its memory"),
+    _replayed("replayed_preemptions", "count", "replayed_preemptions", "requests that are preempted for memory"),
     Metric("ttft", "s", "ttft_by_bucket", True, "modeled mean TTFT", "bucket"),
     Metric("tpot", "s", "tpot_by_bucket", True, "modeled mean TPOT", "bucket"),
     Metric("e2e", "s", "e2e_by_bucket", True, "modeled mean end-to-end latency", "bucket"),
@@ -92,6 +121,9 @@ _ALL = (
 
 METRICS: dict[str, Metric] = {metric.name: metric for metric in _ALL}
 OF_SCENARIOS = tuple(name for name, metric in METRICS.items() if metric.scope == "scenario")
+REPLAYED = tuple(name for name, metric in METRICS.items() if metric.replayed)
+"""Of scenarios, and known where the trace was replayed through them."""
+BY_CLOSED_FORMS = tuple(name for name in OF_SCENARIOS if name not in REPLAYED)
 BY_BUCKET = tuple(name for name, metric in METRICS.items() if metric.scope == "bucket")
 CRITICAL_POOLS = "critical_pools"
 OF_DECISIONS = tuple(name for name, metric in METRICS.items() if metric.scope == "decision")

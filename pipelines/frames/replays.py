@@ -58,7 +58,7 @@ def _column(unit: str, meaning: str, **checks: Any) -> Any:
 
 
 class Replays(pa.DataFrameModel):
-    """One row per replayed scenario, bound and part: the whole trace, then the sample. Sums and times are exact ticks, to the exported digits.
+    """One row per replayed scenario, bound and part: the whole trace, then the sample; a clock of whole ticks, to the exported digits.
 
     A scenario that is not replayed has one row, of the whole, with the ``reason``.
     """

@@ -43,6 +43,8 @@ def bucket_requests(buckets: pl.DataFrame) -> BucketRequests:
 def judge(matrix: pl.DataFrame, gates: pl.DataFrame, inputs: InputTable, buckets: BucketRequests) -> pl.DataFrame:
     """Judge every scenario by every gate that applies to it: a :class:`Verdicts` frame, scenarios in matrix order, gates in theirs.
 
+    Where a gate is on a replayed figure, ``matrix`` has the replayed figures beside it (pipelines.gates.replayed).
+
     Figures, margins and limits that are multiples of figures are results and rounded, declared limits are not.
     The verdict is ``refused`` where figure or limit is absent, or the scenario is refused under the gate's bound and either is a latency.
     Raises UnknownBucketError where a gate names a bucket that there is not.
@@ -53,8 +55,15 @@ def judge(matrix: pl.DataFrame, gates: pl.DataFrame, inputs: InputTable, buckets
         if gate["applies"]
     ]
     columns = list(Verdicts.to_schema().columns)
+    if not judged:
+        return _none()
     verdicts = pl.concat(judged).sort("place", "gate_place").select(columns)
     return Verdicts.validate(round_results(verdicts).with_columns(verdicts["limit"]))
+
+
+def _none() -> pl.DataFrame:
+    schema = {name: column.dtype.type for name, column in Verdicts.to_schema().columns.items()}
+    return Verdicts.validate(pl.DataFrame(schema=schema))
 
 
 def _judge_one(matrix: pl.DataFrame, gate: dict[str, Any], inputs: InputTable, buckets: BucketRequests) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .baselines import limit_baseline
 from .enumerating import resized
-from .judging import Judged, exact_margin, gates_on, grounds_of, judge, judge_figure
+from .judging import Judged, exact_margin, gates_on, grounds_of, is_replayed, judge, judge_figure
 from .loop import solved_rps
 from .names import BOUNDS
 from .parameters import CONCURRENCY, GPU_MEMORY, KV_TOKENS, RATE, Inputs
@@ -55,9 +55,9 @@ class Bench:
     """Evaluates scenarios of one plan under changed inputs."""
 
     def __init__(self, plan: Plan) -> None:
-        """Take the blocking gates; the exported rates of a closed loop are where the solution begins."""
+        """Take the blocking gates, but for those on replayed figures; the exported rates of a closed loop are where the solution begins."""
         self.plan, rules = plan, plan.receipt["rules"]
-        self._gates = [gate for gate in rules["gates"] if gate["blocking"]]
+        self._gates = [gate for gate in rules["gates"] if gate["blocking"] and not is_replayed(gate)]
         self._grounds = grounds_of(plan.receipt, plan.inputs)
         self._weights = rules["decision"]["operating_part_weights"]
         self._rates = {

@@ -11,7 +11,7 @@ from .baselines import BASELINES, limit_baseline
 from .enumerating import KEPT_AT_MOST
 from .excepting import names_cohort
 from .findings import Ledger
-from .judging import is_multiple, limit_metric
+from .judging import is_multiple, is_replayed, limit_metric
 from .names import (
     BUCKET_METRICS,
     CAPACITY_UNITS,
@@ -20,6 +20,7 @@ from .names import (
     LONGEST,
     METRIC_UNITS,
     PROVENANCE_UNITS,
+    REPLAYED_UNITS,
     SHORTEST,
 )
 from .parameters import SEPARATED, Inputs
@@ -58,6 +59,8 @@ def check_gates(ledger: Ledger, receipt: Mapping[str, Any], inputs: Inputs) -> N
         _check_limit(ledger, where, gate, inputs)
         if limit_baseline(gate) is not None:
             _check_baseline(ledger, where, gate, inputs, receipt["search"]["scenarios"])
+        if is_replayed(gate) and gate["applies"]:
+            _check_all_kept(ledger, f"{where}.metric", receipt["search"]["scenarios"], gate["metric"])
         _check_within(ledger, where, gate, inputs)
         applies = names_cohort(gate, cohort) and all(_is_there(gate[name], inputs) for name in _SOURCES)
         ledger.same(CHECK, f"{where}.applies", gate["applies"], applies, "docs/rules.md, To whom it applies")
@@ -155,8 +158,10 @@ def _check_limit(ledger: Ledger, where: str, gate: Gate, inputs: Inputs) -> None
     if multiple:
         ledger.same(CHECK, f"{where}.limit", limit, None, f"{times} x {source}")
     if metric is not None:
-        other = metric in METRIC_UNITS and metric != gate["metric"]
-        ledger.holds(CHECK, f"{where}.limit_source", other, source, "another metric of a scenario", RULES)
+        other = metric in METRIC_UNITS and metric not in (gate["metric"], *REPLAYED_UNITS)
+        ledger.holds(
+            CHECK, f"{where}.limit_source", other, source, "another metric of a scenario, not of its replay", RULES
+        )
         ledger.same(CHECK, f"{where}.limit_source", METRIC_UNITS.get(metric), unit, f"the unit of {gate['metric']}")
     elif source == DECLARED:
         ledger.holds(CHECK, f"{where}.limit", _may_be_declared(limit, unit), limit, f"a limit in {unit}")
@@ -171,13 +176,19 @@ def _check_baseline(ledger: Ledger, where: str, gate: Gate, inputs: Inputs, scen
     baseline, metric = limit_baseline(gate), gate["metric"]
     place = f"{where}.limit_source"
     ledger.holds(CHECK, place, baseline in BASELINES, baseline, " or ".join(BASELINES), RULES)
-    ledger.holds(CHECK, place, metric not in _TRANSFER_METRICS, metric, f"a figure that {baseline} has", RULES)
+    had = metric not in (*_TRANSFER_METRICS, *REPLAYED_UNITS)
+    ledger.holds(CHECK, place, had, metric, f"a figure that {baseline} is known to have", RULES)
     others = [name for name in gate["topologies"] if name != baseline]
     ledger.listed(CHECK, f"{where}.topologies", gate["topologies"], others, "other topologies than the baseline")
     if gate["applies"]:
         ledger.holds(CHECK, place, baseline in inputs.compared, baseline, "a topology that the cohort compares", RULES)
-        few = scenarios <= KEPT_AT_MOST
-        ledger.holds(CHECK, place, few, scenarios, f"at most {KEPT_AT_MOST} scenarios with a baseline", RULES)
+        _check_all_kept(ledger, place, scenarios, "a baseline")
+
+
+def _check_all_kept(ledger: Ledger, where: str, scenarios: int, what: str) -> None:
+    """What reads figures of all scenarios needs all of them kept."""
+    few = scenarios <= KEPT_AT_MOST
+    ledger.holds(CHECK, where, few, scenarios, f"at most {KEPT_AT_MOST} scenarios with {what}", RULES)
 
 
 def _check_objective(ledger: Ledger, where: str, source: str, unit: str | None) -> None:

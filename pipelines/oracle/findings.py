@@ -57,6 +57,8 @@ class Ledger:
         """Begin with nothing compared."""
         self.checked: dict[str, int] = {}
         self.disagreements: list[Disagreement] = []
+        self.notes: list[str] = []
+        """What was not looked at, and why."""
 
     def holds(self, check: str, where: str, holds: bool, found: object, expected: object, why: str = "") -> bool:
         """Count one comparison, and note a disagreement if it does not hold."""

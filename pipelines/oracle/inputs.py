@@ -26,7 +26,9 @@ from .parameters import (
     RATE,
     ROUTED_CHUNKS,
     SEPARATED,
+    SWAP_BANDWIDTH,
     THRESHOLDS,
+    WHEN_FULL,
     Inputs,
 )
 from .relations import check_relations
@@ -57,6 +59,10 @@ def check_inputs(ledger: Ledger, table: Sequence[Mapping[str, Any]]) -> Inputs |
         CHECK, f"inputs[{RATE}]", not {RATE, CONCURRENCY} <= rows.keys(), CONCURRENCY, "a rate or a concurrency"
     )
     if not (complete and one and all(rows_fit)):
+        return None
+    swapped, named = _value(rows, WHEN_FULL) == "swap", f"inputs[{SWAP_BANDWIDTH}]"
+    why = "there where full memory is swapped"
+    if not ledger.same(CHECK, named, SWAP_BANDWIDTH in rows, swapped, why):
         return None
     budgets, thresholds, routed_budgets = (_whole_numbers(rows, path) for path in _NUMBERS)
     inputs = Inputs(rows, compared, budgets, thresholds, routed_budgets)
@@ -227,6 +233,7 @@ def _belongs(row: Row, there: set[str], compared: tuple[str, ...]) -> bool:
         "affine": moved and not curve_alone,
         "line": moved and (declared or CURVE not in there),
         "declared arrivals": RATE in there or CONCURRENCY in there,
+        "swap": SWAP_BANDWIDTH in there,
         "prefill line": "service.prefill.curve" not in there,
         "decode line": "service.decode.curve" not in there,
         "chunked": "chunked" in compared,

@@ -11,7 +11,7 @@ from .aggregating import aggregated
 from .baselines import Baselines, baselines_of, best_of, limit_baseline, units_of_limit
 from .excepting import Waived, waived_of
 from .findings import SIGNIFICANT_DIGITS, Ledger, close, round_significant
-from .names import BOUNDS, BUCKET_METRICS, METRIC_UNITS
+from .names import BOUNDS, BUCKET_METRICS, METRIC_UNITS, REPLAYED_UNITS
 from .objectives import LATENCIES, Objectives, objectives_of
 from .parameters import Inputs
 
@@ -55,6 +55,8 @@ class Grounds:
     requests: Mapping[str, int]
     waived: Waived = frozenset()
     baselines: Baselines = field(default_factory=Baselines)
+    replayed: Mapping[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
+    """Figures of the replay, by scenario and bound, where there are any."""
     exact: bool = False
     """Whether limits and aggregates stay unrounded."""
 
@@ -71,7 +73,17 @@ def grounds_of(receipt: Mapping[str, Any], inputs: Inputs) -> Grounds:
     """Read what the gates of a receipt judge by."""
     requests = {row["bucket"]: row["requests"] for row in receipt["workload"]["buckets"] if row["bucket"] != "all"}
     baselines = baselines_of(receipt["scenarios"], inputs.gpus_per_worker("mixed"))
-    return Grounds(objectives_of(inputs.rows), requests, waived_of(receipt), baselines)
+    replayed = {
+        (row["scenario"], row["bound"]): row["figures"]
+        for row in receipt["replay"]["scenarios"]
+        if row["figures"] is not None
+    }
+    return Grounds(objectives_of(inputs.rows), requests, waived_of(receipt), baselines, replayed)
+
+
+def is_replayed(gate: Mapping[str, Any]) -> bool:
+    """Whether a gate is on a figure of the replay."""
+    return gate["metric"] in REPLAYED_UNITS
 
 
 def limit_metric(gate: Mapping[str, Any]) -> str | None:
@@ -84,7 +96,8 @@ def figure_of(seen: Seen, metric: str) -> float | None:
     """Return the figure of a metric of a scenario; None where it is refused and the metric needs a latency."""
     if metric not in _SCENARIO_METRICS + _LOAD_METRICS and seen["status"] == "refused":
         return None
-    figure = seen[f"{metric}_s" if METRIC_UNITS[metric] == "s" else metric]
+    name = f"{metric}_s" if METRIC_UNITS[metric] == "s" else metric
+    figure = seen.get(name) if metric in REPLAYED_UNITS else seen[name]
     return None if figure is None else float(figure)
 
 
@@ -174,11 +187,11 @@ def judge_all(scenario: Mapping[str, Any], gates: Sequence[Mapping[str, Any]], g
     A figure or a limit that is reckoned from exported ones is taken as it is exported, where its last digit agrees.
     """
     topology, judged = scenario["topology"], []
-    seen = {bound: _seen(scenario, bound) for bound in BOUNDS}
+    seen = {bound: _seen(scenario, bound, grounds) for bound in BOUNDS}
     exported = {verdict["gate"]: verdict for verdict in scenario["verdicts"]}
     for gate in gates_on(topology, gates):
         others = grounds.baselines.on(limit_baseline(gate) or "", scenario["gpus"])
-        entry = judge(seen[gate["bound"]], gate, grounds, [_seen(row, gate["bound"]) for row in others])
+        entry = judge(seen[gate["bound"]], gate, grounds, [_seen(row, gate["bound"], grounds) for row in others])
         found = exported.get(gate["id"])
         if found is not None:
             figure = _settled(found["figure"], entry.figure) if _is_reckoned(gate) else entry.figure
@@ -188,9 +201,11 @@ def judge_all(scenario: Mapping[str, Any], gates: Sequence[Mapping[str, Any]], g
     return judged
 
 
-def _seen(scenario: Mapping[str, Any], bound: str) -> Seen:
-    """Return what gates see of an exported scenario."""
-    return {**scenario["bounds"][bound], **{name: scenario[name] for name in _SCENARIO_METRICS}}
+def _seen(scenario: Mapping[str, Any], bound: str, grounds: Grounds) -> Seen:
+    """Return what gates see of an exported scenario, and of its replay."""
+    replayed = grounds.replayed.get((scenario["scenario"], bound), {})
+    own = {name: scenario[name] for name in _SCENARIO_METRICS}
+    return {**scenario["bounds"][bound], **replayed, **own}
 
 
 def _units(gate: Mapping[str, Any], entry: Judged) -> float:

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 TOPOLOGIES = ("aggregated", "chunked", "disaggregated", "routed")
 BOUNDS = ("nominal", "conservative")
+REPLAYED_UNITS = {
+    "replayed_goodput": "ratio",
+    "replayed_goodput_tokens": "ratio",
+    "replayed_stall": "s",
+    "replayed_time_above_ceiling": "s",
+    "replayed_peak_queue": "count",
+    "replayed_peak_kv": "ratio",
+    "replayed_preemptions": "count",
+}
+"""Metrics of a scenario that are figures of its replay."""
 METRIC_UNITS = {
     "ttft_worst": "s",
     "tpot_worst": "s",
@@ -16,6 +26,7 @@ METRIC_UNITS = {
     "headroom": "ratio",
     "gpus": "count",
     "operating_parts": "count",
+    **REPLAYED_UNITS,
 }
 """Metrics of a scenario."""
 BUCKET_METRICS = ("ttft", "tpot", "e2e", "prefill_wait", "transfer", "decode_wait")
@@ -68,5 +79,7 @@ FRONTIERS = ("ttft", "tpot", "stall")
 """Figures that have a frontier."""
 ALLOCATIONS = ("uniform", "by_kind")
 LINK_SHARING = ("shared", "per_prefill_worker", "per_decode_worker")
+DISPATCHES = ("least_loaded", "round_robin", "shortest_queue")
+MEMORY_POLICIES = ("recompute", "swap", "wait")
 NOT_DECLARED = "not declared: default"
 """The note of a row whose value is the default."""

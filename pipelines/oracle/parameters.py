@@ -22,6 +22,7 @@ GPU_MEMORY = tuple(
     f"inventory.{name}" for name in ("gpu_memory", "memory_utilization", "weights_per_worker", "activations_per_worker")
 )
 PRICE = "inventory.gpu_hour_price"
+WHEN_FULL, SWAP_BANDWIDTH = "service.when_memory_is_full", "service.swap_bandwidth"
 SEPARATED = ("disaggregated", "routed")
 """The topologies with a separated path."""
 CHUNKS, THRESHOLDS = "topologies.chunked.chunk_tokens", "topologies.routed.threshold_tokens"
@@ -59,6 +60,10 @@ class Parameters:
     decode_curve: Curve | None = None
     mixed_step_penalty: float = 0.0
     shortest_first: bool = False
+    shortest_queue: bool = False
+    when_memory_is_full: str = "recompute"
+    swap_bandwidth_bytes_per_s: float | None = None
+    """What only the replay reads: whether each worker has a line, what full memory does, and how fast it is moved."""
     block_tokens: int = 1
     by_kind: bool = False
     links: float = 1.0
@@ -163,6 +168,11 @@ class Inputs:
         memory, share, weights, activations = (Fraction(self.at(path, bound)) for path in GPU_MEMORY)
         return float(int(self.nominal("inventory.gpus_per_worker")) * memory * share - weights - activations)
 
+    @property
+    def when_memory_is_full(self) -> str:
+        """What an engine does when a worker's memory is full: `recompute` where nothing is declared."""
+        return str(self.nominal(WHEN_FULL) or "recompute")
+
     def setting(self, bound: str) -> Setting:
         """Collect what an evaluation reads at one bound."""
         mixed = self.parameters(bound)
@@ -197,6 +207,9 @@ class Inputs:
             mixed_step_penalty=self.at("service.mixed_step_penalty", bound),
             round_robin=self.at("service.dispatch", bound) == "round_robin",
             shortest_first=self.at("service.prefill.discipline", bound) == "shortest_first",
+            shortest_queue=self.at("service.dispatch", bound) == "shortest_queue",
+            when_memory_is_full=self.when_memory_is_full,
+            swap_bandwidth_bytes_per_s=self.at(SWAP_BANDWIDTH, bound),
             decode_emits_first_token=self.at("service.first_token_source", bound) == "decode",
             ttft_growth_s=self.at("objectives.ttft_growth", bound),
             **(self._network(bound) if separated else {}),

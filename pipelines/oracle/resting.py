@@ -5,14 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from .judging import Judged, judged_by_bucket, limit_metric
+from .judging import Judged, is_replayed, judged_by_bucket, limit_metric
 from .objectives import LATENCIES, edge_of, objectives_of
-from .parameters import CHUNKS, PRICE, ROUTED_CHUNKS, SEPARATED, THRESHOLDS, Inputs
+from .parameters import CHUNKS, PRICE, ROUTED_CHUNKS, SEPARATED, SWAP_BANDWIDTH, THRESHOLDS, WHEN_FULL, Inputs
 
 TRACE = "requests.trace"
 _NEVER_READ = ("service.decode.discipline", "network.line_rate", "network.peak_bandwidth", PRICE)
+_OF_REPLAY = (WHEN_FULL, SWAP_BANDWIDTH)
+"""Inputs that count only where a gate is on a replayed figure."""
 _OF_FLOORS = ("ttft", "tpot")
-_OF_METRICS = {"goodput": LATENCIES, "transfer_envelope_share": ("ttft_growth",)}
+_PROMISED = (*LATENCIES, "stall")
+_OF_METRICS = {
+    "goodput": LATENCIES,
+    "transfer_envelope_share": ("ttft_growth",),
+    "replayed_goodput": _PROMISED,
+    "replayed_goodput_tokens": _PROMISED,
+}
 """Objectives that a figure is computed with."""
 
 
@@ -28,9 +36,15 @@ def rests_on(
 
 def paths_read(inputs: Inputs, topologies: Iterable[str], gates: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the inputs that topologies or gates read, in table order."""
-    objectives = {path for gate in gates for path in objectives_read(gate, inputs)}
-    names = set(topologies)
-    return [path for path in inputs.rows if path in objectives or any(reads(name, path, inputs) for name in names)]
+    judging, names = list(gates), set(topologies)
+    objectives = {path for gate in judging for path in objectives_read(gate, inputs)}
+    replayed = any(is_replayed(gate) and names.intersection(gate["topologies"]) for gate in judging)
+    hidden = () if replayed else _OF_REPLAY
+    return [
+        path
+        for path in inputs.rows
+        if path in objectives or (path not in hidden and any(reads(name, path, inputs) for name in names))
+    ]
 
 
 def objectives_read(gate: Mapping[str, Any], inputs: Inputs) -> set[str]:

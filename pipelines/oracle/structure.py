@@ -17,6 +17,7 @@ from .names import (
     STEPS,
     TOPOLOGIES,
 )
+from .replayed_shapes import REPLAY
 from .shapes import Shape, boolean, count, line, listing, nullable, number, number_or_text, one_of, record, text
 
 _SHA256 = "[0-9a-f]{64}"
@@ -409,6 +410,7 @@ SECTIONS: dict[str, Shape] = {
     "rejected": listing(REJECTED, key="topology"),
     "search": _SEARCH,
     "changes": _CHANGES,
+    "replay": REPLAY,
     "matrix": record({"rows": count(1), "columns": listing(text(), least=1), "sha256": text(_SHA256)}),
     "seal": text(_SHA256),
 }

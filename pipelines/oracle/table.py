@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from .cache import ELEMENT_BYTES
-from .names import ALLOCATIONS, LINK_SHARING
+from .names import ALLOCATIONS, DISPATCHES, LINK_SHARING, MEMORY_POLICIES
 from .objectives import LATENCIES, edge_of
 from .parameters import (
     ARRIVAL_SCV,
@@ -22,7 +22,9 @@ from .parameters import (
     PRICE,
     RATE,
     ROUTED_CHUNKS,
+    SWAP_BANDWIDTH,
     THRESHOLDS,
+    WHEN_FULL,
 )
 
 Range = Literal["positive", "not negative", "ratio", "below one", "ceiling", "one or more", "count"]
@@ -34,6 +36,7 @@ Presence = Literal[
     "affine",
     "line",
     "declared arrivals",
+    "swap",
     "prefill line",
     "decode line",
     "chunked",
@@ -41,8 +44,8 @@ Presence = Literal[
     "optional routed",
 ]
 """`network`: there exactly when a separated topology is compared; `affine`: then, but for a curve alone; `line`: then,
-and optional beside a curve; `declared arrivals`: with a rate or a concurrency; `prefill line`, `decode line`: without a
-curve of that phase; `chunked`, `routed`: where that topology is compared."""
+and optional beside a curve; `declared arrivals`: with a rate or a concurrency; `swap`: where full memory is swapped;
+`prefill line`, `decode line`: without a curve of that phase; `chunked`, `routed`: where that topology is compared."""
 DEFAULT_CHUNKS = "256 512 1024 2048"
 """Budgets of chunks that a separated topology is compared with, where none are declared."""
 
@@ -96,7 +99,9 @@ _DECODE = (
     Row("service.decode.peak_tokens_per_second", "tokens/s", presence="optional"),
 )
 _SERVICE = (
-    Row("service.dispatch", "text", words=("least_loaded", "round_robin")),
+    Row("service.dispatch", "text", words=DISPATCHES),
+    Row(WHEN_FULL, "text", presence="optional", words=MEMORY_POLICIES),
+    Row(SWAP_BANDWIDTH, "B/s", "low", presence="swap"),
     Row("service.first_token_source", "text", words=("decode", "prefill")),
     Row("service.admission", "s", "high", "not negative"),
     Row("service.mixed_step_penalty", "ratio", "high", "not negative", default=0.0),

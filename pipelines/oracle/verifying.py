@@ -27,6 +27,7 @@ from .reading import ReceiptFile, read_bytes, read_receipt
 from .reasons import check_reasons
 from .recomputing import Plan, check_scenarios, plan_of
 from .remeasuring import check_requests
+from .replayed import check_replay
 from .requests_file import Columns, Requests, requests_from
 from .searching import check_search
 from .structure import check_structure
@@ -68,7 +69,7 @@ def verify(receipt_path: Path, matrix_path: Path | None = None, requests: Reques
         str(name) if name else None,
         ledger.checked,
         ledger.disagreements,
-        notes,
+        notes + ledger.notes,
         None if requests is None else str(requests) if isinstance(requests, str | os.PathLike) else "given as rows",
     )
 
@@ -146,12 +147,12 @@ def _check_recomputable(ledger: Ledger, receipt: Mapping[str, Any], columns: Col
     plan = plan_of(receipt, inputs)
     check_edges(ledger, receipt["workload"], inputs)
     if check_scenarios(ledger, plan):
-        _check_judgement(ledger, plan)
+        _check_judgement(ledger, plan, columns)
     return True
 
 
-def _check_judgement(ledger: Ledger, plan: Plan) -> None:
-    """Check gates, verdicts and the decision, each from the exported figures; then search and changes."""
+def _check_judgement(ledger: Ledger, plan: Plan, columns: Columns | None) -> None:
+    """Check gates, verdicts and the decision, each from the exported figures; then search, changes and the replay."""
     receipt, inputs = plan.receipt, plan.inputs
     rules, grounds = receipt["rules"], grounds_of(receipt, inputs)
     check_gates(ledger, receipt, inputs)
@@ -170,3 +171,4 @@ def _check_judgement(ledger: Ledger, plan: Plan) -> None:
         check_budget(ledger, receipt, inputs, choice.of_topology("disaggregated"))
     check_search(ledger, plan, choice)
     check_changes(ledger, plan, choice, prefer)
+    check_replay(ledger, plan, choice, columns)

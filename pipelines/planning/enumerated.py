@@ -5,6 +5,7 @@ import polars as pl
 from pipelines.frames.inputs import InputTable
 from pipelines.gates.decision import decide
 from pipelines.gates.judge import bucket_requests, judge
+from pipelines.gates.replayed import by_closed_forms
 from pipelines.gates.rules import part_weights
 from pipelines.planning.frontier import frontier
 from pipelines.topologies.evaluator import evaluate
@@ -21,9 +22,8 @@ def speaking_by_enumeration(
     names = inputs.words("topologies.compared")
     frames = [evaluate(name, "", scenarios, inputs, workload) for name in names]
     matrix = scenario_matrix(frames, inputs, part_weights(preference))
-    decision = decide(
-        matrix, judge(matrix, gates, inputs, bucket_requests(workload.buckets)), preference, inputs, gates
-    )
+    own = by_closed_forms(gates)
+    decision = decide(matrix, judge(matrix, own, inputs, bucket_requests(workload.buckets)), preference, inputs, own)
     speaking = scenarios.filter(pl.col("scenario").is_in(decision["scenario"].to_list()))
     others = scenarios.filter(pl.col("scenario").is_in(frontier(matrix, inputs)["scenario"].to_list()))
     return pl.concat([speaking.with_columns(speaks=pl.lit(True)), others.with_columns(speaks=pl.lit(False))])

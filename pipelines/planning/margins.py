@@ -79,16 +79,24 @@ class Rows:
         return len(self.gpus)
 
 
+def _deciding(gates: Sequence[Gate], topology: str) -> list[Gate]:
+    """The gates on ``topology`` that are declared blocking, by figures of the closed forms alone.
+
+    All that is planned rests on this: gates on replayed figures are left out, since what a changed cohort or another scenario does to
+    them would have to be replayed (docs/arithmetic.md, section 9). The decision itself is made with them, from the verdicts.
+    """
+    own = [gate for gate in gates if gate["blocking"] and concerns(gate, topology)]
+    return [gate for gate in own if not METRICS[gate["metric"]].replayed]
+
+
 def blocking_on(gates: Sequence[Gate], topology: str) -> tuple[Gate, ...]:
-    """The gates that block scenarios of ``topology``, in order; ``gates`` are resolved on the cohort."""
-    return tuple(
-        gate for gate in gates if gate["blocking"] and concerns(gate, topology) and not waived_for(gate, topology)
-    )
+    """The gates that block scenarios of ``topology`` by the closed forms, in order; ``gates`` are resolved on the cohort."""
+    return tuple(gate for gate in _deciding(gates, topology) if not waived_for(gate, topology))
 
 
 def examines(gates: Sequence[Gate], topology: str) -> bool:
     """Whether a gate that is declared blocking applies to ``topology``, be it waived."""
-    return any(gate["blocking"] and concerns(gate, topology) for gate in gates)
+    return bool(_deciding(gates, topology))
 
 
 def evaluate_rows(inputs: InputTable, workload: Workload, rows: Rows) -> dict[Bound, Evaluated]:

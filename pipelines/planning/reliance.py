@@ -7,6 +7,7 @@ import polars as pl
 
 from pipelines.frames.digits import significant
 from pipelines.frames.inputs import InputTable
+from pipelines.frames.metrics import METRICS
 from pipelines.gates.judge import judged_by_bucket
 from pipelines.gates.rules import concerns
 from pipelines.topologies.declared import TOPOLOGIES
@@ -17,15 +18,22 @@ TRACE = "requests.trace"
 _NEVER_READ = ("service.decode.discipline", "network.line_rate", "network.peak_bandwidth", "inventory.gpu_hour_price")
 _PEAK = "peak_tokens_per_second"
 _PENALTY = "service.mixed_step_penalty"
+_REPLAY_ALONE = ("service.when_memory_is_full", "service.swap_bandwidth")
+"""What the closed forms do not read, and gates on replayed figures do."""
 _MET = ("ttft", "tpot", "e2e")
-_OBJECTIVES_OF_FIGURE = {"goodput": _MET, "transfer_envelope_share": ("ttft_growth",)}
+_OBJECTIVES_OF_FIGURE = {
+    "goodput": _MET,
+    "transfer_envelope_share": ("ttft_growth",),
+    "replayed_goodput": (*_MET, "stall"),
+    "replayed_goodput_tokens": (*_MET, "stall"),
+}
 _FLOORS = ("ttft", "tpot")
 """Objectives that the floors of every scenario are held against."""
 
 
 def _reads(inputs: InputTable, topology: str, path: str) -> bool:
     """Whether the evaluation of ``topology`` reads the input ``path``."""
-    if path in _NEVER_READ or path.endswith(_PEAK):
+    if path in _NEVER_READ or path in _REPLAY_ALONE or path.endswith(_PEAK):
         return False
     if path == "service.first_token_source" or path.startswith(("network.", "separated.")):
         return TOPOLOGIES[topology].separates
@@ -64,8 +72,10 @@ def _objectives(inputs: InputTable, gates: Iterable[Mapping[str, Any]], topology
 def inputs_read(inputs: InputTable, gates: Iterable[Mapping[str, Any]], topologies: Iterable[str]) -> list[str]:
     """The paths that ``topologies`` and the resolved ``gates`` on them read, in table order."""
     rows, names = list(gates), list(topologies)
-    objectives = set().union(*(_objectives(inputs, rows, name) for name in names))
-    return [path for path in inputs.rows if path in objectives or any(_reads(inputs, name, path) for name in names)]
+    named = set().union(*(_objectives(inputs, rows, name) for name in names))
+    if any(METRICS[gate["metric"]].replayed and concerns(gate, name) for gate in rows for name in names):
+        named |= set(_REPLAY_ALONE)
+    return [path for path in inputs.rows if path in named or any(_reads(inputs, name, path) for name in names)]
 
 
 def rests_on(

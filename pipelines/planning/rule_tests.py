@@ -14,7 +14,7 @@ from pipelines.declarations.typed import Rules
 from pipelines.frames.digits import significant
 from pipelines.frames.inputs import InputTable
 from pipelines.frames.matrix import ScenarioMatrix
-from pipelines.frames.metrics import BY_BUCKET, METRICS, OF_SCENARIOS
+from pipelines.frames.metrics import BY_BUCKET, METRICS, OF_SCENARIOS, REPLAYED
 from pipelines.gates.aggregates import BucketRequests
 from pipelines.gates.judge import judge
 from pipelines.gates.rules import concerns, gates_frame, resolved
@@ -151,6 +151,7 @@ def _matrix(scenarios: Mapping[int, WrittenScenario]) -> pl.DataFrame:
     """The columns of a scenario matrix: scenarios by place, a row for each bound that is written down; the rest is absent."""
     schema: dict[str, Any] = {name: column.dtype.type for name, column in ScenarioMatrix.to_schema().columns.items()}
     schema |= {METRICS[name].column: pl.List(pl.Float64) for name in BY_BUCKET}
+    schema |= {METRICS[name].column: pl.Float64 for name in REPLAYED}
     rows = [
         {"scenario": scenario.topology, "topology": scenario.topology, "place": place, "bound": bound}
         | _row(figures, list(scenario.buckets))

@@ -92,7 +92,7 @@ def changes(decided: Decided) -> Changes:
             {"topology": row["topology"], "scenario": row["scenario"], "margin": margin}
             | {"most_sensitive": most_sensitive(sensitive, margin)}
             | _fix(evens if not now.passes[0] else [])
-            | (_more_gpus(decided, row["topology"]) if row["standing"] == "nearest_miss" else {})
+            | (_more_gpus(decided, row["topology"]) if _misses(row, passes=bool(now.passes[0])) else {})
             | _rate(of, evens)
         )
         own = {"topology": row["topology"]}
@@ -105,6 +105,11 @@ def changes(decided: Decided) -> Changes:
         _frame(BreakEvenRows, found["break_even"]),
         _frame(WorkerLessRows, found["workers_less"]),
     )
+
+
+def _misses(row: dict[str, Any], *, passes: bool) -> bool:
+    """Whether a row of the decision is a nearest miss by the closed forms, and not by a gate on the replay alone."""
+    return row["standing"] == "nearest_miss" and not passes
 
 
 def _frame(model: Any, rows: list[dict[str, Any]]) -> pl.DataFrame:

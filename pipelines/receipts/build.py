@@ -17,6 +17,7 @@ from pipelines.receipts.decision import decision_section, rejected_section
 from pipelines.receipts.declared import said_of_requests
 from pipelines.receipts.matrix_csv import matrix_csv
 from pipelines.receipts.plan import PlanFrames
+from pipelines.receipts.replay import replay_section
 from pipelines.receipts.rules import rules_section
 from pipelines.receipts.scenarios import scenarios_section
 from pipelines.topologies.constants import MIXED
@@ -65,6 +66,7 @@ def build_receipt(plan: PlanFrames) -> tuple[Json, bytes]:
         "rejected": rejected_section(plan),
         "search": search_section(plan),
         "changes": changes_section(plan),
+        "replay": replay_section(plan),
     }
     columns, rows, data, sha256 = matrix_csv(body)
     body["matrix"] = {"rows": rows, "columns": columns, "sha256": sha256}

@@ -4,6 +4,10 @@ from typing import Any
 
 import polars as pl
 
+from pipelines.frames.replays import FIGURES as REPLAYED
+from pipelines.frames.replays import WHOLE
+
+_COUNTS = ("replayed_peak_queue", "replayed_preemptions")
 NOTHING_PASSES = "no scenario of the compared topologies passes every blocking gate"
 POOL_LOADS = ("mixed", "prefill", "decode")
 FIGURES = (
@@ -38,6 +42,32 @@ def headlines(matrix: pl.DataFrame, decision: pl.DataFrame) -> list[dict[str, An
             | {"utilization": pools, "utilization_worst": max(pools.values(), default=None)}
         )
     return shown
+
+
+def replay_of(scenario: str, replays: pl.DataFrame) -> dict[str, Any] | None:
+    """The replay of a scenario under the nominal bound: its figures and worst minute, or why there are none; None where it is not in it."""
+    own = replays.filter(scenario=scenario, bound="nominal", part=WHOLE)
+    if own.is_empty():
+        return None
+    row = own.row(0, named=True)
+    known = row["reason"] is None
+    return {
+        "reason": row["reason"],
+        "figures": figures_of(row) if known else None,
+        "worst_minute": worst_minute_of(row),
+    }
+
+
+def figures_of(row: dict[str, Any]) -> dict[str, Any]:
+    """The figures of a row of the replays, counts as whole numbers."""
+    return {name: row[name] for name in REPLAYED} | {name: int(row[name]) for name in _COUNTS}
+
+
+def worst_minute_of(row: dict[str, Any]) -> dict[str, Any] | None:
+    """The worst minute of a row of the replays: its number, its requests, and those that meet all objectives."""
+    if row["minute"] is None:
+        return None
+    return {"minute": row["minute"], "requests": row["minute_requests"], "met": row["minute_met"]}
 
 
 def outcome(decision: pl.DataFrame) -> dict[str, Any]:

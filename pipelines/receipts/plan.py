@@ -33,6 +33,9 @@ class PlanFrames:
     sensitivity: pl.DataFrame  # SensitivityRows
     break_even: pl.DataFrame  # BreakEvenRows
     workers_less: pl.DataFrame  # WorkerLessRows
+    replays: pl.DataFrame  # Replays
+    replay_sample: pl.DataFrame  # ReplaySample
+    replay_scope: pl.DataFrame  # ReplayScope, one row
 
     @property
     def workload(self) -> Workload:

@@ -36,8 +36,8 @@ def numbers_of(paths: Sequence[Path], costs: Costs) -> list[r.Int64s]:
         return [every]
     short, long = paths
     assert len(short.log.prompt) + len(long.log.prompt) == len(every)
-    threshold = int(long.log.prompt.min(initial=r.NEVER))
-    is_long = costs.log.prompt >= threshold
+    shortest = int(long.log.prompt.min()) if len(long.log.prompt) else r.NEVER
+    is_long = costs.log.prompt >= shortest
     return [np.flatnonzero(~is_long), np.flatnonzero(is_long)]
 
 

@@ -26,6 +26,11 @@ def erlang_c(servers: int, offered: float) -> float:
     return last / (math.fsum(offered**k / math.factorial(k) for k in range(servers)) + last)
 
 
+@given(workers=st.integers(1, 64), ca2=st.floats(0, 100))
+def test_the_shortest_of_several_lines_is_taken_as_one_queue(workers: int, ca2: float) -> None:
+    assert dispatched(queues.SHORTEST_QUEUE, workers, ca2) == dispatched(queues.LEAST_LOADED, workers, ca2)
+
+
 class TestErlang:
     @pytest.mark.parametrize("servers", [1, 2, 3, 8, 20])
     @pytest.mark.parametrize("rho", [0.05, 0.3, 0.7, 0.95])

@@ -15,6 +15,7 @@ from pipelines.assets.accept import NotAcceptedError, StaleDecisionError
 from pipelines.assets.frames_io import StoredFrames
 from pipelines.assets.judge import StaleSearchError, verdicts
 from pipelines.definitions import JOB, REJUDGE, definitions, frames_directory
+from pipelines.planning.replaying import StaleReplaysError
 
 COHORT = "bursty-documents"
 
@@ -128,9 +129,27 @@ def test_a_decision_that_does_not_follow_from_the_verdicts_is_not_accepted(bench
 def test_scenarios_searched_under_other_rules_are_not_judged(bench: Bench) -> None:
     bench.run()
     stored = StoredFrames(base=frames_directory())
-    names = ("scenario_matrix", "search", "gates", "preference", "buckets")
+    names = ("scenario_matrix", "search", "gates", "preference", "buckets", "replays", "replay_scope")
     frames = {name: stored.read([name], COHORT) for name in names} | {"inputs": stored.read(["cohort"], COHORT)}
     assert verdicts(**frames)
     frames["search"] = frames["search"].with_columns(rules=pl.lit("0" * 64))
     with pytest.raises(StaleSearchError, match="run the whole plan"):
         verdicts(**frames)
+
+
+def test_an_edited_rule_on_a_replayed_figure_is_judged_on_replays_made_for_it(bench: Bench) -> None:
+    bench.run()
+    assert bench.receipt["replay"]["which"] == "finalists"
+    hard = {"id": "nobody_waits", "metric": "replayed_peak_queue", "bound": "nominal", "op": "lte", "limit": 0}
+    bench.declare("Capacity", gates=[hard | {"severity": "error", "blocking": True}])
+    with pytest.raises(StaleReplaysError, match="run the whole plan"):
+        bench.run(JOB, only=["gates", "exceptions", "rule_set", "preference", "verdicts"])
+    with pytest.raises(NotAcceptedError, match="no topology qualifies"):
+        bench.run(REJUDGE)
+    receipt = bench.receipt
+    assert receipt["replay"]["which"] == "all"
+    assert {row["scenario"] for row in receipt["replay"]["scenarios"]} == {
+        row["scenario"] for row in receipt["scenarios"]
+    }
+    judged = [row for of in receipt["scenarios"] for row in of["verdicts"] if row["gate"] == "nobody_waits"]
+    assert {row["verdict"] for row in judged} == {"fail", "refused"}

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.assets import export
-from pipelines.cli.run import VerificationFailedError, run_plan
+from pipelines.cli.run import Asked, VerificationFailedError, run_plan
+from pipelines.frames.replay_scope import FINALISTS
 from pipelines.oracle import Disagreement, Verification, verify
 from pipelines.receipts.store import read_pair
 
@@ -27,7 +28,7 @@ def home(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def plan(out: Path | None = None) -> Path:
-    return run_plan(NAME, Path("cohorts") / NAME, Path("rules"), out, "", quiet=True).receipt
+    return run_plan(Asked(NAME, Path("cohorts") / NAME, Path("rules"), out, "", FINALISTS), quiet=True).receipt
 
 
 def retitle(home: Path, title: str) -> None:

@@ -327,11 +327,11 @@ def test_steering_letters_reach_no_output(made: Path, tmp_path: Path) -> None:
 
 
 def planner(result: Any) -> Callable[..., Any]:
-    def run_plan(name: str, cohort: Path, rules: Path, out: Path | None, as_of: str, *, quiet: bool) -> Any:
+    def run_plan(asked: pipelines.cli.run.Asked, *, quiet: bool) -> Any:
         assert quiet
         if isinstance(result, BaseException):
             raise result
-        return SimpleNamespace(receipt=result(name, cohort, rules, out, as_of))
+        return SimpleNamespace(receipt=result(*vars(asked).values()))
 
     return run_plan
 
@@ -348,7 +348,7 @@ def test_a_cohort_is_planned_and_reported_as_from_its_receipt(made: Path, monkey
         run = gates("bursty-documents", "--format", output, "--as-of", "2026-11-30")
         assert (run.exit_code, run.stderr) == (1, "")
         assert run.stdout == gates("receipts/ruled", "--format", output).stdout
-    expected = (Path("cohorts/bursty-documents"), Path("rules"), None, "2026-11-30")
+    expected = (Path("cohorts/bursty-documents"), Path("rules"), None, "2026-11-30", "finalists")
     assert asked[0] == ("bursty-documents", *expected)
     assert gates("cohorts/bursty-documents/cohort.yaml").stdout == gates("receipts/ruled").stdout
 

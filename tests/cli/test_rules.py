@@ -15,6 +15,7 @@ from pipelines.cli import command
 from pipelines.declarations.typed import RULE_KINDS, SCENARIO_KINDS
 from pipelines.frames.matrix import ScenarioMatrix
 from pipelines.frames.metrics import METRICS
+from pipelines.frames.replays import Replays
 
 KINDS = (*RULE_KINDS, "RuleTest")
 
@@ -79,7 +80,7 @@ def test_metrics_as_json_are_the_registry() -> None:
     rows = found("metrics")
     assert [row["name"] for row in rows] == list(METRICS)
     columns = {row["column"] for row in rows} - {None}
-    assert columns <= set(ScenarioMatrix.to_schema().columns)
+    assert columns <= {*ScenarioMatrix.to_schema().columns, *Replays.to_schema().columns}
     assert [row["name"] for row in rows if row["topologies"] == ["disaggregated", "routed"]] == [
         "transfer_worst",
         "transfer_envelope_share",

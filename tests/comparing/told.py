@@ -21,8 +21,10 @@ from pipelines.comparing.mixes import Sides
 from pipelines.comparing.report import compared
 from pipelines.declarations import load_declarations
 from pipelines.frames.inputs import InputTable, inputs_json
+from pipelines.frames.replays import WHOLE, Replays
 from pipelines.gates.decision import decide
 from pipelines.gates.judge import bucket_requests, judge
+from pipelines.gates.replayed import beside_replays
 from pipelines.gates.rules import (
     exceptions_frame,
     gates_frame,
@@ -148,7 +150,7 @@ def _plan(of: _Declared) -> PlanFrames:
     fingerprint = of.frozen["fingerprint"].item()
     evaluations = [evaluate(name, fingerprint, scenarios, table, workload) for name in TOPOLOGIES]
     matrix = scenario_matrix(evaluations, table, part_weights(of.preference))
-    verdicts = judge(matrix, of.gates, table, bucket_requests(of.buckets))
+    verdicts = judge(beside_replays(matrix, _replays(matrix)), of.gates, table, bucket_requests(of.buckets))
     decision = decide(matrix, verdicts, of.preference, table, of.gates)
     nothing, frozen = pl.DataFrame(), of.frozen.row(0, named=True)
     return PlanFrames(
@@ -163,7 +165,22 @@ def _plan(of: _Declared) -> PlanFrames:
         sensitivity=nothing,
         break_even=nothing,
         workers_less=nothing,
+        replays=nothing,
+        replay_sample=nothing,
+        replay_scope=nothing,
     )
+
+
+def _replays(matrix: pl.DataFrame) -> pl.DataFrame:
+    """What no replay came to: half of the requests meet their objectives where prompts come in chunks, all of them elsewhere."""
+    rows = matrix.filter(pl.col("status") == "evaluated").select(
+        "scenario",
+        "bound",
+        part=pl.lit(WHOLE),
+        replayed_goodput=pl.when(pl.col("topology") == "chunked").then(0.5).otherwise(1.0),
+    )
+    schema = {name: column.dtype.type for name, column in Replays.to_schema().columns.items()}
+    return pl.DataFrame(rows.to_dicts(), schema=schema)
 
 
 def _question(of: Any) -> Json:

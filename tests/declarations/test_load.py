@@ -37,6 +37,8 @@ NOT_CHOSEN = {
 """Other ways to state the cache of the model and the memory of a worker."""
 OPTIONAL = {
     *(quantity.path for quantity in QUANTITIES if quantity.path.startswith("separated.")),
+    "service.when_memory_is_full",
+    "service.swap_bandwidth",
     "service.prefill.curve",
     "service.decode.curve",
     "inventory.gpu_hour_price",
@@ -140,6 +142,18 @@ def test_what_is_not_declared_takes_its_default_and_says_so() -> None:
         assert row(cohort, path) == Input(
             path, row(cohort, path).unit, 0.0, None, None, 0.0, "supplied", None, "not declared: default"
         )
+
+
+def test_what_full_memory_leads_to_stands_behind_the_dispatch(tmp_path: Path) -> None:
+    policy = "  when_memory_is_full: swap\n  swap_bandwidth: {value: 160 Gbit/s, low: 12 GB/s, provenance: supplied}\n"
+    edit = ("  dispatch: least_loaded\n", f"  dispatch: shortest_queue\n{policy}")
+    cohort = load_cohort(rewritten(tmp_path, edit))
+    paths = [one.path for one in cohort.inputs]
+    first = paths.index("service.dispatch")
+    assert paths[first + 1 : first + 3] == ["service.when_memory_is_full", "service.swap_bandwidth"]
+    assert [row(cohort, path).value for path in paths[first : first + 2]] == ["shortest_queue", "swap"]
+    bandwidth = row(cohort, "service.swap_bandwidth")
+    assert (bandwidth.unit, bandwidth.value, bandwidth.conservative) == ("B/s", 20e9, 12e9)
 
 
 def test_a_cohort_without_disaggregated_needs_and_shows_no_network(tmp_path: Path) -> None:

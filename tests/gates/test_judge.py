@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from pipelines.frames.inputs import InputTable
-from pipelines.frames.metrics import METRICS, OF_SCENARIOS
+from pipelines.frames.metrics import BY_CLOSED_FORMS, METRICS
 from tests.gates.boards import board, gates, judged, refused_by, verdicts_on
 from tests.plans import in_pairs, inputs_frame_of, matrix_of
 
@@ -48,7 +48,7 @@ def test_the_exported_digits_are_judged_and_not_those_behind_them() -> None:
     assert one["verdict"].to_list() == ["pass", "pass"]
 
 
-@pytest.mark.parametrize("metric", OF_SCENARIOS)
+@pytest.mark.parametrize("metric", BY_CLOSED_FORMS)
 def test_each_metric_reads_its_own_column(metric: str) -> None:
     figures = {
         "ttft_worst_s": 1.0,
@@ -69,7 +69,7 @@ def test_each_metric_reads_its_own_column(metric: str) -> None:
     assert row["unit"] == METRICS[metric].unit
 
 
-@pytest.mark.parametrize("metric", OF_SCENARIOS)
+@pytest.mark.parametrize("metric", BY_CLOSED_FORMS)
 def test_a_refused_scenario_has_no_latency_to_judge_but_a_size_and_a_pressure(metric: str) -> None:
     matrix = board({"scenario": "aggregated/n1", **refused_by("mixed", 1.2)})
     row = judged(matrix, gates({"metric": metric, "limit": 5.0})).row(0, named=True)

@@ -22,7 +22,7 @@ from pipelines.oracle.derived import rules_fingerprint
 from pipelines.oracle.equations import prefill_of
 from pipelines.oracle.findings import Ledger
 from pipelines.oracle.inputs import check_inputs
-from pipelines.oracle.judging import Judged, grounds_of, judge_all, passes
+from pipelines.oracle.judging import Judged, grounds_of, is_replayed, judge_all, passes
 from pipelines.oracle.loop import solved_rps
 from pipelines.oracle.matrix import cells_of, columns_of
 from pipelines.oracle.names import BOUNDS, LANES, TOPOLOGIES
@@ -36,6 +36,7 @@ from pipelines.oracle.topologies import Evaluator
 from pipelines.oracle.traffic import traffic_of
 from tests.oracle.changing_by_search import changes_of, search_of
 from tests.oracle.filling import Change, Receipt, as_it_is, budget_of, digits, kv_of, setting_of, transfer_of
+from tests.oracle.replaying_again import empty_replay, replay_of
 
 KNOBS = ("workers_mixed", "workers_prefill", "workers_decode", "chunk_tokens", "threshold_tokens")
 _LATENCY = (
@@ -191,6 +192,7 @@ def at_rate(receipt: Receipt, row: Receipt, bound: str, rate_rps: float) -> None
 def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = False) -> None:
     """Make verdicts, decision, what it rests on and the transfer budget follow from the figures."""
     gates, inputs = receipt["rules"]["gates"], usable_inputs(receipt)
+    replay_first(receipt, inputs)
     grounds, candidates = grounds_of(receipt, inputs), []
     for place, row in enumerate(receipt["scenarios"]):
         row["verdicts"] = []
@@ -214,6 +216,8 @@ def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = 
     }
     plan = plan_of(receipt, inputs)
     receipt["search"] = search_of(plan, choice)
+    if receipt["replay"]["which"] == "finalists":
+        receipt["replay"] = replay_of(plan, choice, "finalists") or receipt["replay"]
     if changes_too or "changes" not in receipt:
         receipt["changes"] = changes_of(plan, choice, prefer)
     evidence, critical = evidence_of(receipt, inputs, resting), critical_pools(receipt, receipt["decision"]["topology"])
@@ -231,6 +235,16 @@ def rejudge(receipt: Receipt, change: Change = as_it_is, *, changes_too: bool = 
          "reason": reason_of_rejection(c, choice.chosen, prefer)}
         for c in choice.rejected
     ]  # fmt: skip
+
+
+def replay_first(receipt: Receipt, inputs: Inputs) -> None:
+    """Replay all scenarios where a gate is on what comes out of it, or they were; else those that will speak, later."""
+    asked = any(gate["applies"] and is_replayed(gate) for gate in receipt["rules"]["gates"])
+    which = "all" if asked else receipt.get("replay", {"which": "finalists"})["which"]
+    if "replay" not in receipt or which != receipt["replay"]["which"]:
+        receipt["replay"] = empty_replay(inputs, which, None)
+    if which == "all":
+        receipt["replay"] = replay_of(plan_of(receipt, inputs), None, "all") or receipt["replay"]
 
 
 def verdict_of(judged: Judged) -> Receipt:

@@ -29,6 +29,7 @@ from pipelines.oracle.topologies import PATHS
 from pipelines.oracle.words import PARTS, STATEMENT, UNMEASURED
 from tests.oracle import forging as forge
 from tests.oracle.forging import Receipt
+from tests.oracle.replaying_again import LOGS, log_key
 from tests.oracle.stacks import STACKS, Values
 
 EDGES = [512, 4096]
@@ -328,7 +329,9 @@ def receipt_of(
     weights, table = dict.fromkeys(PART_KINDS, 1), inputs_of(kind, hit_ratio, stack)
     values = {row["path"]: row["value"] for row in table}
     compared, source = values["topologies.compared"].split(" "), values["service.first_token_source"]
-    workload = workload_of(requests_of(cached), kind)
+    requests = requests_of(cached)
+    workload = workload_of(requests, kind)
+    LOGS[log_key(workload)] = sorted((r.at_ms * 10**6, r.p, r.p - r.u, r.o) for r in requests)
     with_steps_to(workload, 1)
     receipt: Receipt = {
         "seal": "0" * 64,

@@ -6,16 +6,18 @@ compared with them is untouched: every receipt is still compared as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from pipelines.oracle import changes, derived, verifying
+from pipelines.oracle import changes, derived, replayed, verifying
 from pipelines.oracle.canonical import sha256_of
 from pipelines.oracle.changing import Bench
 from pipelines.oracle.parameters import Inputs
 from pipelines.oracle.recomputing import Plan, plan_of
+from pipelines.oracle.replaying_scenarios import Replayer, Service
+from pipelines.oracle.requests_file import Row
 
 KEPT = 6
 """So many questions are remembered: those asked last."""
@@ -28,6 +30,7 @@ class Remembering:
         self._evaluators: list[tuple[Any, Any]] = []
         self._changed: list[tuple[Any, Any]] = []
         self._digests: list[tuple[Any, Any]] = []
+        self._replayers: list[tuple[Any, Any]] = []
 
     def plan_of(self, receipt: Mapping[str, Any], inputs: Inputs) -> Plan:
         """A plan with the evaluators of an equal question."""
@@ -43,6 +46,11 @@ class Remembering:
         made_of = (receipt["inputs"], receipt["workload"], bench._rates, bench._weights)
         bench._changed = _recalled(self._changed, made_of, lambda: bench._changed)
         return bench
+
+    def replayer(self, rows: Sequence[Row], service: Service, ticks_per_s: int) -> Any:
+        """A replayer that has replayed what another has of equal requests."""
+        made_of = (rows, service, ticks_per_s)
+        return _recalled(self._replayers, made_of, lambda: Replayer(*made_of))
 
     def sha256_of(self, value: Mapping[str, Any]) -> str:
         """A digest of what is made of the same objects, not only of equal ones: 1 and 1.0 are, but are written differently."""
@@ -84,5 +92,6 @@ def remembered() -> Iterator[None]:
         patch.object(verifying, "plan_of", memory.plan_of),
         patch.object(changes, "Bench", memory.bench),
         patch.object(derived, "sha256_of", memory.sha256_of),
+        patch.object(replayed, "Replayer", memory.replayer),
     ):
         yield

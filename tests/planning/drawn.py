@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from pipelines.frames.inputs import InputTable
-from pipelines.frames.metrics import OF_SCENARIOS
+from pipelines.frames.metrics import BY_CLOSED_FORMS
 from pipelines.gates.decision import decide, standing
 from pipelines.gates.judge import bucket_requests, judge
 from pipelines.gates.rules import part_weights
@@ -95,7 +95,7 @@ def inputs_of(draw: random.Random, **fixed: Any) -> pl.DataFrame:
 def rules_of(draw: random.Random, inputs: pl.DataFrame) -> list[dict[str, Any]]:
     """One to five gates that all topologies have, or that name those which have their figure."""
     found: list[dict[str, Any]] = []
-    for metric in draw.sample(list(OF_SCENARIOS), draw.choice([1, 2, 3, 5])):
+    for metric in draw.sample(list(BY_CLOSED_FORMS), draw.choice([1, 2, 3, 5])):
         usual = _USUAL.get(metric, "lte")
         op = usual if draw.random() < 0.7 else draw.choice(["lte", "lt", "gte", "gt"])
         rule: dict[str, Any] = {"metric": metric, "op": op, "bound": draw.choice(["nominal", "conservative"])}

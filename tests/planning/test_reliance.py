@@ -100,6 +100,21 @@ class TestPaths:
         assert set(found) == {*TWO_POOLS, *CHUNKS, *FLOORS, "topologies.chunked.chunk_tokens"}
         assert found == [path for path in InputTable.of(inputs_frame_of()).rows if path in found]
 
+    def test_what_full_memory_leads_to_is_read_by_gates_on_the_replay_alone(self) -> None:
+        inputs = inputs_frame_of(when_full="swap", swap=2e10, e2e=1.0)
+        full = ["service.when_memory_is_full", "service.swap_bandwidth"]
+        on_replay = {"metric": "replayed_peak_kv", "limit": 0.9}
+        assert paths(["aggregated"], NEVER, inputs=inputs) == [*ONE_POOL, *FLOORS]
+        found = paths(["aggregated"], on_replay, inputs=inputs)
+        assert [path for path in found if path not in (*ONE_POOL, *FLOORS)] == full
+        assert paths(["aggregated"], on_replay | {"topologies": "chunked"}, inputs=inputs) == [*ONE_POOL, *FLOORS]
+
+    @pytest.mark.parametrize("metric", ["replayed_goodput", "replayed_goodput_tokens"])
+    def test_a_replayed_goodput_reads_every_objective_that_a_request_has(self, metric: str) -> None:
+        found = paths(["aggregated"], {"metric": metric, "limit": 0.9}, inputs=inputs_frame_of(e2e=1.0))
+        objectives = [path for path in found if path.startswith("objectives.")]
+        assert objectives == ["objectives.ttft", "objectives.tpot", "objectives.e2e", "objectives.stall"]
+
     @pytest.mark.parametrize("budgets", [None, "256 512"])
     def test_of_two_paths(self, budgets: str | None) -> None:
         """Steps are mixed only where a short prompt may come in chunks, and chunks of other topologies are not read."""
