@@ -49,7 +49,7 @@ def search_lines(of: Json) -> list[str]:
     order = ", then ".join(_WORDS[key] for key in of["preferred_by"])
     question = f"{of['cohort']}: the smallest topology that keeps {target} of {of['requests']:,} requests within all objectives"
     lines = wrapped(f"{question}, the trace replayed under the {of['bound']} bound: every figure is {_MODELED}")
-    lines += [f"smallest: {order}", ""]
+    lines += [f"smaller is: {order}", ""]
     rows = {row["scenario"]: row for row in of["scenarios"]}
     if of["smallest"] is not None:
         lines += wrapped(f"it is {_said(rows[of['smallest']])}")
@@ -144,7 +144,10 @@ def _facts(row: Json, target: float) -> Iterator[tuple[str, str]]:
     yield "stall", f"{shown(figures['replayed_stall_s'], 's')} at most between two tokens of a request"
     yield "waiting", ", ".join(_waiting(counts))
     yield "worst minute", worst_minute(row["worst_minute"]).removeprefix("worst minute ")
-    yield "above ceiling", f"{shown(figures['replayed_time_above_ceiling_s'], 's')} of minutes in which a pool, or the links, is at its ceiling or above"
+    yield (
+        "above ceiling",
+        f"{shown(figures['replayed_time_above_ceiling_s'], 's')} of minutes in which a pool, or the links, is at its ceiling or above",
+    )
     yield from _work(row)
 
 

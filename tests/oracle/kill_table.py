@@ -21,8 +21,8 @@ from typing import Any
 from pipelines.declarations import load_cohort
 from pipelines.frames.canonical import canonical_bytes
 from pipelines.oracle.findings import Ledger
-from pipelines.oracle.remeasuring import check_requests
-from pipelines.oracle.requests_file import Columns, requests_from
+from pipelines.oracle.requests_file import Columns, Row, requests_from
+from pipelines.oracle.verifying import check_content
 from pipelines.receipts.build import build_receipt
 from pipelines.traces import read_cohort_requests
 from tests.oracle import test_mutations, test_other_mutations, test_planner_mutations, test_rule_mutations
@@ -30,6 +30,7 @@ from tests.oracle.forging import Receipt, name_anew, shrink
 from tests.oracle.handmade import receipt_of
 from tests.oracle.mutants import KINDS, Mutant, mutants, noticed_at
 from tests.oracle.remembering import remembered
+from tests.oracle.replaying_again import LOGS, log_key
 from tests.oracle.ruled import ruled
 from tests.oracle.test_requests import digest, rows_of
 from tests.plans import plan_of
@@ -58,6 +59,8 @@ OF_THE_REQUESTS = {
     r"/workload/buckets/\d+/arrival_scv": "no equation reads it of a single bucket",
     r"/workload/buckets/\d+/\w+_tokens_max": "the largest of all is read; laws of moments bound the others",
     r"/workload/windows/\d+/peak_rps": "no equation reads it; it is a whole number of requests",
+    r"/replay/sample/requests/\d+/\d+": "what the sample is of, where every scenario is refused and nothing is replayed",
+    r"/replay/scenarios/\[.*\]/(whole|worst_minute)/.*": "the replay of all requests, held against itself; that of the sample is repeated",
 }
 """Leaves that may be changed unnoticed where only the seal is renewed, unless the requests are given, as patterns of names, and why."""
 
@@ -68,6 +71,7 @@ MEANINGLESS = {
     r"/workload/steps/\d+/(step|detail)": "what was done to a log that is not there; the numbers of requests are checked",
     r"/workload/prefix_cache/scope": "what the cache was; its hits are counted",
     r"/workload/warnings/\d+": "prose, which may claim no measurement",
+    r"/replay/which": "what was asked for, where nothing can be replayed",
     r"/changes/speaking/\d+/sensitivity/\d+/margin_down": "swapped with the one upwards, where both are alike but for the last digit",
 }
 """Leaves that may be changed unnoticed where only the seal is renewed, whatever is given, and why."""
@@ -102,6 +106,7 @@ def receipts() -> dict[str, Receipt]:
     found = {}
     for name in SHIPPED:
         body, _ = build_receipt(plan_of(PROJECT / "cohorts" / name, PROJECT / "rules"))
+        LOGS[log_key(body["workload"])] = _log(name)
         found[name] = shrink(json.loads(canonical_bytes(body)), workers=3, chunk_tokens=512)
     for name, (kind, options) in HANDMADE.items():
         found[name] = _of_its_requests(shrink(receipt_of(kind, **options), workers=2, chunk_tokens=512), name)
@@ -129,23 +134,27 @@ def outcome(name: str, mutant: Mutant) -> tuple[bool, bool, bool]:
     sealed = (
         named or noticed_at(changed, renamed=False, section=mutant.section) is not None
     )  # what is noticed with other names is without them
-    given = sealed or (mutant.section == "workload" and _contradicted(name, changed))
+    given = sealed or (mutant.section in ("workload", "replay") and _contradicted(name, changed))
     return sealed, given, named
 
 
 def _contradicted(name: str, changed: Receipt) -> bool:
     """Whether the requests say something else than a receipt."""
     ledger = Ledger()
-    check_requests(ledger, changed["workload"], requests()[name])
+    check_content(ledger, changed, None, requests()[name])
     return bool(ledger.disagreements)
+
+
+@cache
+def _log(name: str) -> list[Row]:
+    """The requests of a shipped cohort."""
+    return list(read_cohort_requests(load_cohort(PROJECT / "cohorts" / name)).requests.iter_rows())
 
 
 @cache
 def requests() -> dict[str, Columns]:
     """The requests of each of the receipts."""
-    found = {
-        name: read_cohort_requests(load_cohort(PROJECT / "cohorts" / name)).requests.iter_rows() for name in SHIPPED
-    }
+    found = {name: _log(name) for name in SHIPPED}
     made = {name: rows_of(options.get("cached", False), kind) for name, (kind, options) in MADE.items()}
     return {name: requests_from(rows) for name, rows in (found | made).items()}
 

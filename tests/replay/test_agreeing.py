@@ -9,8 +9,6 @@ from benchmarks.agreement import BLOCK, TABLES, rewritten, worst_minutes
 from tests.replay.agreeing import BLIND, BUNDLED, REAL, blind, planned, poisson, recorded, rows_of
 
 ARRIVALS = ("log", "poisson")
-SAMPLE = "mooncake-conversation"
-"""Of the real logs, the one whose hits have to come out of its hashes as well."""
 
 
 def own(name: str) -> dict[str, list[dict[str, Any]]]:
@@ -24,8 +22,9 @@ def test_a_bundled_cohort_gives_what_is_recorded(name: str) -> None:
 
 
 @pytest.mark.usefixtures("shared")
-def test_a_real_log_gives_what_is_recorded() -> None:
-    assert rows_of(SAMPLE) == own(SAMPLE)
+@pytest.mark.parametrize("name", REAL)
+def test_a_real_log_gives_what_is_recorded(name: str) -> None:
+    assert rows_of(name) == own(name)
 
 
 def test_the_minutes_are_those_that_are_recorded() -> None:
