@@ -3,5 +3,5 @@
 Symbols in the docstrings are those of docs/arithmetic.md; units are SI.
 """
 
-VERSION = "4"
+VERSION = "5"
 """Version of docs/arithmetic.md that is computed here, as a receipt states it."""

@@ -11,7 +11,7 @@ from .names import BOUNDS
 from .words import check_truth
 
 CHECK = "claims"
-ARITHMETIC_VERSION = "4"
+ARITHMETIC_VERSION = "5"
 LATENCY_LABEL = "modeled"
 RESULT_PROVENANCE = "derived"
 

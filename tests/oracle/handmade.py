@@ -337,7 +337,7 @@ def receipt_of(
         "seal": "0" * 64,
         "apiVersion": "phaseledger/v1",
         "kind": "TopologyReceipt",
-        "versions": {"product": "0.1", "arithmetic": "4", "significant_digits": 10},
+        "versions": {"product": "0.1", "arithmetic": "5", "significant_digits": 10},
         "truth_boundary": {"statement": STATEMENT, "latency_label": "modeled", "unmeasured": list(UNMEASURED)},
         "cohort": {"name": "handmade", "title": "Made by hand"},
         "as_of": None,

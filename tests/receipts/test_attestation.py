@@ -53,7 +53,7 @@ RECEIPT: Json = {
         "accepted": True,
         "margin": 0.25,
     },
-    "versions": {"product": "0.1.0", "arithmetic": "4", "significant_digits": 10},
+    "versions": {"product": "0.1.0", "arithmetic": "5", "significant_digits": 10},
     "truth_boundary": {"latency_label": "modeled", "statement": "..."},
 }
 EXPECTED = statement(b"abc", RECEIPT)
@@ -97,7 +97,7 @@ def test_the_statement_is_the_one_of_the_page() -> None:
             "topology": "chunked",
             "scenario": "chunked/n4/c512",
             "accepted": True,
-            "versions": {"product": "0.1.0", "arithmetic": "4"},
+            "versions": {"product": "0.1.0", "arithmetic": "5"},
             "latency_label": "modeled",
         },
     }
