@@ -155,7 +155,7 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
     from pipelines.gates.rules_said import objection_said, rules_said
     from pipelines.gates.wording import worded
     from pipelines.planning.acceptance import objections
-    from pipelines.receipts.doubts import input_doubts
+    from pipelines.receipts.doubts import input_doubts, replay_doubts
     from pipelines.receipts.finding import MATRIX, RECEIPT
     from pipelines.receipts.headlines import headlines, outcome, replay_of
     from pipelines.topologies.question import Workload
@@ -210,7 +210,8 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
         rows_read=frozen["rows_read"],
         dropped=json.loads(frozen["dropped"]),
         warnings=json.loads(frozen["warnings"])
-        + input_doubts(inputs, Workload(frames["buckets"], frames["strata"], frames["outputs"])),
+        + input_doubts(inputs, Workload(frames["buckets"], frames["strata"], frames["outputs"]))
+        + replay_doubts(inputs, name, shown),
     )
 
 
