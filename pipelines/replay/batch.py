@@ -18,7 +18,7 @@ from pipelines.replay.records import (
     Windows,
 )
 from pipelines.replay.results import account
-from pipelines.replay.steps import steps_ticks, steps_until
+from pipelines.replay.steps import run_ticks, steps_until
 from pipelines.replay.work import add_step_work
 from pipelines.replay.workers import give_back
 
@@ -67,30 +67,38 @@ def completed(run: Run, pool: Pool, worker: Record, slots: Slots, place: int, no
 
 
 @part
-def plan_steps(pool: Pool, worker: Record, held: Batches, number: int, now: int) -> None:
-    """A run of steps from ``now``: until the first sequence is complete, or memory is full."""
-    times, memory = pool.times, pool.memory
+def most_steps(pool: Pool, worker: Record, held: Batches, number: int) -> int:
+    """Steps until the first sequence is complete, or memory is full; of a batch that is not empty."""
+    memory = pool.memory
     steps = (held.heap[number, 0] >> SLOT_BITS) - worker.done
     grows = growth(memory) * worker.batch
     if grows > 0 and worker.held <= memory.capacity:
         steps = min(steps, (memory.capacity - worker.held) // grows + 1)
-    if steps > _LONG_RUN:
-        longest = times.base[worker.batch] + times.gamma * (float(worker.resident) + worker.batch * float(steps))
-        steps = max(1, min(steps, int(_MOST_TICKS / longest)))
-    worker.does = STEPPING
+    return steps
+
+
+@part
+def plan_steps(pool: Pool, worker: Record, does: int, steps: int, pieces: int, now: int) -> None:
+    """A run of ``steps`` from ``now``, in each of which prefill takes ``pieces`` ticks."""
+    times = pool.times
+    worker.does = does
     worker.begin = now
+    worker.pieces = pieces
+    worker.each = times.base[worker.batch] + pieces
+    if steps > _LONG_RUN:
+        longest = worker.each + times.gamma * (float(worker.resident) + worker.batch * float(steps))
+        steps = max(1, min(steps, int(_MOST_TICKS / longest)))
     worker.steps = steps
     worker.boundary = UNSET
-    worker.due = now + steps_ticks(times, worker.batch, worker.resident, steps)
+    worker.due = now + run_ticks(worker, times.gamma, steps)
 
 
 @part
 def boundary(worker: Record, times: Times, now: int) -> int:
     """The tick at which the step that runs at ``now`` ends; or that one, if it ends there."""
     if now > worker.boundary:
-        steps = steps_until(times, worker.batch, worker.resident, now - worker.begin)
-        worker.until = steps
-        worker.boundary = worker.begin + steps_ticks(times, worker.batch, worker.resident, steps)
+        worker.until = steps_until(worker, times.gamma, now - worker.begin)
+        worker.boundary = worker.begin + run_ticks(worker, times.gamma, worker.until)
     return worker.boundary
 
 
@@ -109,7 +117,7 @@ def held_now(pool: Pool, worker: Record, now: int) -> int:
     grows = growth(pool.memory) * worker.batch
     if worker.does != STEPPING or grows == 0:
         return worker.held
-    begun = steps_until(pool.times, worker.batch, worker.resident, now + 1 - worker.begin)
+    begun = steps_until(worker, pool.times.gamma, now + 1 - worker.begin)
     return worker.held + grows * (begun - 1)
 
 
@@ -119,20 +127,20 @@ def limit_steps(pool: Pool, worker: Record, now: int) -> None:
     grows = growth(pool.memory) * worker.batch
     if worker.does != STEPPING or grows == 0:
         return
-    begun = steps_until(pool.times, worker.batch, worker.resident, now + 1 - worker.begin)
+    begun = steps_until(worker, pool.times.gamma, now + 1 - worker.begin)
     steps = max(begun, (pool.memory.capacity - worker.held) // grows + 1)
     if steps < worker.steps:
         worker.steps = steps
-        worker.due = worker.begin + steps_ticks(pool.times, worker.batch, worker.resident, steps)
+        worker.due = worker.begin + run_ticks(worker, pool.times.gamma, steps)
 
 
 @part
 def end_steps(pool: Pool, worker: Record, slots: Slots, held: Batches, number: int, now: int) -> None:
     """Every sequence of the batch has the tokens of the run that ends now; nothing is taken out yet."""
-    times, batch, resident, steps = pool.times, worker.batch, worker.resident, worker.steps
+    gamma, batch, resident, steps = pool.times.gamma, worker.batch, worker.resident, worker.steps
     if batch == 0:
         return
-    first = now if steps == 1 else worker.begin + times.base[batch] + times.gamma * resident
+    first = now if steps == 1 else worker.begin + worker.each + gamma * resident
     if batch > worker.joining:
         add_gap(worker, slots, held, number, first - worker.last_step)
     for joiner in range(worker.joining):
@@ -147,7 +155,7 @@ def end_steps(pool: Pool, worker: Record, slots: Slots, held: Batches, number: i
         slot.since = worker.gap_number
     worker.joining = 0
     if steps > 1:
-        last = times.base[batch] + times.gamma * (resident + (steps - 1) * batch)
+        last = worker.each + gamma * (resident + (steps - 1) * batch)
         add_gap(worker, slots, held, number, last)
     worker.done += steps
     worker.resident += batch * steps
@@ -158,7 +166,9 @@ def end_steps(pool: Pool, worker: Record, slots: Slots, held: Batches, number: i
 @part
 def charge_steps(worker: Record, windows: Windows, times: Times) -> None:
     """The time of the run that ends now, before its batch changes."""
-    worker.decode += worker.due - worker.begin
+    prefill = worker.steps * worker.pieces
+    worker.prefill += prefill
+    worker.decode += worker.due - worker.begin - prefill
     add_step_work(worker, windows, times)
 
 

@@ -12,6 +12,7 @@ from pipelines.replay.batch import (
     emitted_by_prefill,
     end_steps,
     joined,
+    most_steps,
     next_complete,
     plan_steps,
 )
@@ -19,6 +20,7 @@ from pipelines.replay.compiled import loop, part, wide
 from pipelines.replay.lines import head, join, larger, leave, new_lines
 from pipelines.replay.memory import first_fits, fits, growth, held_by, make_room, next_order, swap_ns, taken_again
 from pipelines.replay.records import (
+    CHUNK_RUN,
     CHUNK_STEP,
     DONE,
     IDLE,
@@ -45,7 +47,6 @@ from pipelines.replay.records import (
     Slots,
 )
 from pipelines.replay.steps import beside_decode_ns, piece_ns
-from pipelines.replay.work import add_work
 from pipelines.replay.workers import (
     begin,
     free_slots,
@@ -60,6 +61,7 @@ from pipelines.replay.workers import (
 )
 
 _ROOM_AT_FIRST = 64
+_FEWEST_OF_A_RUN = 2
 _ROW = 0
 """The row of the windows' work."""
 _ARRIVED, _QUEUE = 0, 1
@@ -260,12 +262,10 @@ def _end(run: Run, pool: Pool, state: State, number: int, now: int) -> None:
     does = worker.does
     worker.does = IDLE
     prompts = 0
-    if does == STEPPING:
+    if does in (STEPPING, CHUNK_STEP, CHUNK_RUN):
         charge_steps(worker, run.windows, pool.times)
         end_steps(pool, worker, slots, held, number, now)
-    elif does == CHUNK_STEP:
-        end_steps(pool, worker, slots, held, number, now)
-        prompts = worker.completing
+        prompts = worker.completing if does == CHUNK_STEP else 0
     elif does == PREFILLING:
         state.completing[number, 0] = worker.slot
         worker.slot = UNSET
@@ -276,7 +276,7 @@ def _end(run: Run, pool: Pool, state: State, number: int, now: int) -> None:
         worker.slot = UNSET
     worker.held += growth(pool.memory) * prompts
     worker.peak = max(worker.peak, worker.held)
-    if does in (STEPPING, CHUNK_STEP):
+    if does in (STEPPING, CHUNK_STEP, CHUNK_RUN):
         while True:
             place = next_complete(worker, slots, held, number)
             if place == UNSET:
@@ -343,7 +343,8 @@ def _decode(run: Run, pool: Pool, state: State, number: int, now: int) -> None:
         worker.does = SWAPPING_OUT
         occupy(worker, run.windows, pool.times, now, ns)
     else:
-        plan_steps(pool, worker, state.held, number, now)
+        steps = most_steps(pool, worker, state.held, number)
+        plan_steps(pool, worker, wide(STEPPING), steps, wide(0), now)
 
 
 @part
@@ -353,6 +354,8 @@ def _choose_chunks(run: Run, pool: Pool, budget: int, state: State, number: int,
     if _swapped(run, pool, state, number, now):
         return 0
     ns = 0
+    if worker.slot != UNSET and _goes_on(pool, budget, state, number, now):
+        return 0
     room = budget - worker.batch
     begun = 0 if worker.slot == UNSET else 1
     taken = 0
@@ -375,9 +378,10 @@ def _choose_chunks(run: Run, pool: Pool, budget: int, state: State, number: int,
             worker.completing += 1
             worker.slot = UNSET
     if ns > 0:
-        _step_with_pieces(run, pool, worker, ns, now)
+        pieces = (beside_decode_ns(pool.times, ns) if worker.batch > 0 else ns) * pool.times.tpn
+        plan_steps(pool, worker, wide(CHUNK_STEP), wide(1), pieces, now)
     elif worker.batch > 0:
-        plan_steps(pool, worker, held, number, now)
+        plan_steps(pool, worker, wide(STEPPING), most_steps(pool, worker, held, number), wide(0), now)
     else:
         rest(worker)
     return taken
@@ -422,15 +426,20 @@ def _begin_prompt(run: Run, pool: Pool, state: State, number: int, own: int, now
 
 
 @part
-def _step_with_pieces(run: Run, pool: Pool, worker: Record, ns: int, now: int) -> None:
-    """One step of the batch and of pieces of ``ns`` nanoseconds."""
-    times = pool.times
-    prefill = (beside_decode_ns(times, ns) if worker.batch > 0 else ns) * times.tpn
-    decode = times.base[worker.batch] + times.gamma * worker.resident
-    worker.does = CHUNK_STEP
-    worker.begin = now
-    worker.steps = 1
-    worker.due = now + decode + prefill
-    worker.decode += decode
-    worker.prefill += prefill
-    add_work(worker, run.windows, now, decode - times.base[0] + prefill)
+def _goes_on(pool: Pool, budget: int, state: State, number: int, now: int) -> bool:
+    """Whether the partial prompt fills two steps and more to come, all of one batch and alike; then the worker runs them at once."""
+    worker, times = state.workers[number], pool.times
+    room = budget - worker.batch
+    if room <= 0 or times.q != 0.0 or times.tokens.size > 0:
+        return False
+    slot = state.slots.of[worker.slot]
+    steps = (slot.prompt + slot.tokens - slot.computed - 1) // room
+    if worker.batch > 0:
+        steps = min(steps, most_steps(pool, worker, state.held, number))
+    if steps < _FEWEST_OF_A_RUN:
+        return False
+    ns = piece_ns(times, slot.computed, room)
+    pieces = (beside_decode_ns(times, ns) if worker.batch > 0 else ns) * times.tpn
+    plan_steps(pool, worker, wide(CHUNK_RUN), steps, pieces, now)
+    slot.computed += worker.steps * room
+    return True

@@ -26,8 +26,8 @@ RECOMPUTE, SWAP, WAIT = 0, 1, 2
 ONE_LINE, ROUND_ROBIN, SHORTEST_QUEUE = 0, 1, 2
 SHARED, PER_PREFILL_WORKER, PER_DECODE_WORKER = 0, 1, 2
 
-IDLE, PREFILLING, STEPPING, CHUNK_STEP, SWAPPING_IN, SWAPPING_OUT = 0, 1, 2, 3, 4, 5
-"""What a worker does."""
+IDLE, PREFILLING, STEPPING, CHUNK_STEP, CHUNK_RUN, SWAPPING_IN, SWAPPING_OUT = 0, 1, 2, 3, 4, 5, 6
+"""What a worker does. A CHUNK_RUN is several steps, each filled up by the same prompt."""
 
 
 class Log(NamedTuple):
@@ -176,6 +176,8 @@ WORKER = np.dtype(
         ("begin", np.int64),  # of what it does
         ("due", np.int64),
         ("steps", np.int64),  # that are planned
+        ("each", np.int64),  # ticks of one of them, beside what it reads from the cache
+        ("pieces", np.int64),  # those of them that are prefill
         ("boundary", np.int64),  # the last one between its steps that was looked for
         ("until", np.int64),  # steps up to it
         ("done", np.int64),  # steps of all its life

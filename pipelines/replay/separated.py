@@ -14,6 +14,7 @@ from pipelines.replay.batch import (
     held_now,
     joined,
     limit_steps,
+    most_steps,
     next_complete,
     plan_steps,
 )
@@ -436,7 +437,7 @@ def _choose_decode(run: Run, stages: Stages, state: State, number: int, now: int
         worker.does = SWAPPING_OUT
         occupy(worker, run.windows, pool.times, now, ns)
     else:
-        plan_steps(pool, worker, held, number, now)
+        plan_steps(pool, worker, wide(STEPPING), most_steps(pool, worker, held, number), wide(0), now)
         if state.arrived.waiting[number] > 0 and worker.batch < pool.most:
             cut_steps(worker, pool.times, now + 1)
 

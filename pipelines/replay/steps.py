@@ -3,22 +3,23 @@
 import math
 
 from pipelines.replay.compiled import part
-from pipelines.replay.records import NANOSECONDS, Times
+from pipelines.replay.records import NANOSECONDS, Record, Times
 
 
 @part
-def steps_ticks(times: Times, batch: int, resident: int, steps: int) -> int:
-    """Ticks of ``steps`` decode steps of one batch that reads ``resident`` tokens in the first and ``batch`` more in each one after it."""
-    return steps * times.base[batch] + times.gamma * (steps * resident + batch * (steps * (steps - 1) // 2))
+def run_ticks(worker: Record, gamma: int, steps: int) -> int:
+    """Ticks of the first ``steps`` of the worker's run: all of one batch, which reads ``batch`` tokens more in each step."""
+    context = steps * worker.resident + worker.batch * (steps * (steps - 1) // 2)
+    return steps * worker.each + gamma * context
 
 
 @part
-def steps_until(times: Times, batch: int, resident: int, ticks: int) -> int:
-    """The fewest steps, one at least, that take ``ticks`` or longer."""
+def steps_until(worker: Record, gamma: int, ticks: int) -> int:
+    """The fewest steps of the worker's run, one at least, that take ``ticks`` or longer."""
     if ticks <= 1:
         return 1
-    first = times.base[batch] + times.gamma * resident
-    growth = times.gamma * batch
+    first = worker.each + gamma * worker.resident
+    growth = gamma * worker.batch
     if growth == 0:
         return (ticks + first - 1) // first
     half = 0.5 * growth
@@ -26,9 +27,9 @@ def steps_until(times: Times, batch: int, resident: int, ticks: int) -> int:
     steps = int(2.0 * ticks / (linear + math.sqrt(linear * linear + 4.0 * half * ticks)))
     if steps < 1:
         steps = 1
-    while steps > 1 and steps_ticks(times, batch, resident, steps - 1) >= ticks:
+    while steps > 1 and run_ticks(worker, gamma, steps - 1) >= ticks:
         steps -= 1
-    while steps_ticks(times, batch, resident, steps) < ticks:
+    while run_ticks(worker, gamma, steps) < ticks:
         steps += 1
     return steps
 

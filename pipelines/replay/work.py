@@ -2,7 +2,7 @@
 
 from pipelines.replay.compiled import part
 from pipelines.replay.records import Record, Times, Windows
-from pipelines.replay.steps import steps_ticks, steps_until
+from pipelines.replay.steps import run_ticks, steps_until
 
 
 @part
@@ -23,8 +23,8 @@ def add_work(worker: Record, windows: Windows, begin: int, ticks: int) -> None:
 
 @part
 def add_step_work(worker: Record, windows: Windows, times: Times) -> None:
-    """The run of decode steps that ``worker`` has done: what each takes beyond a step without sequences."""
-    batch, resident, steps = worker.batch, worker.resident, worker.steps
+    """The run of steps that ``worker`` has done: what each takes beyond one without sequences or pieces."""
+    steps = worker.steps
     empty = times.base[0]
     if worker.due <= worker.window_end and worker.window < windows.met.size:
         windows.work[worker.row, worker.window] += worker.due - worker.begin - steps * empty
@@ -35,8 +35,8 @@ def add_step_work(worker: Record, windows: Windows, times: Times) -> None:
         _look_at(worker, windows, begin)
         upto = steps
         if worker.due > worker.window_end:
-            upto = min(steps, steps_until(times, batch, resident, worker.window_end - worker.begin))
-        ticks = steps_ticks(times, batch, resident, upto)
+            upto = min(steps, steps_until(worker, times.gamma, worker.window_end - worker.begin))
+        ticks = run_ticks(worker, times.gamma, upto)
         add_work(worker, windows, begin, ticks - before - (upto - begun) * empty)
         if upto == steps:
             break
