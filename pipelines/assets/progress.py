@@ -16,13 +16,14 @@ class _StepLines(logging.Handler):
         self._started = time.monotonic()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show the record if it ends a step or is a warning of an asset."""
-        event = getattr(record, "dagster_meta", {}).get("dagster_event")
+        """Show the record if it ends a step, or is what an asset says; if quiet, only its warnings."""
+        meta = getattr(record, "dagster_meta", {})
+        event = meta.get("dagster_event")
         if event is not None and event.event_type_value == "STEP_SUCCESS" and not self._quiet:
             elapsed = time.monotonic() - self._started
             sys.stderr.write(f"  {elapsed:5.1f} s  {event.step_key.replace('__', '/')}\n")
-        elif event is None and record.levelno >= logging.WARNING:
-            sys.stderr.write(f"  {record.getMessage()}\n")
+        elif event is None and record.levelno >= (logging.WARNING if self._quiet else logging.INFO):
+            sys.stderr.write(f"  {meta.get('orig_message', record.getMessage())}\n")
 
 
 @dg.logger(

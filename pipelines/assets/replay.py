@@ -14,6 +14,7 @@ from pipelines.frames.replay_scope import ReplayScope
 from pipelines.frames.replays import Replays, ReplaySample
 from pipelines.planning.replaying import ReplayAsked, Replayed, replayed
 from pipelines.receipts.headlines import replay_of
+from pipelines.replay.compiled import is_cold
 from pipelines.topologies.question import Workload
 
 FRAMES = {
@@ -57,6 +58,8 @@ def replay(
         preference=preference,
         asked=plan_source.replay,
     )
+    if is_cold():
+        dg.get_dagster_logger().info("          the replay is compiled, which takes some 15 s and is done once")
     found = replayed(asked)
     yield shown(found.replays, asset_key="replays", **_headlines(asked, found))
     yield shown(found.sample, asset_key="replay_sample")

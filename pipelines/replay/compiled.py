@@ -35,7 +35,7 @@ def _writable(directory: Path) -> bool:
 
 def kept_in() -> str:
     """Where compiled kernels are kept: beside the sources, or else in the user's cache; empty where neither can be written to."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     for base in (_HERE / "__pycache__", cache / "phaseledger"):
         directory = base / f"kernels-{_digest()}"
         if _writable(directory):
@@ -43,9 +43,14 @@ def kept_in() -> str:
     return ""
 
 
+def is_cold() -> bool:
+    """Whether nothing is kept yet, so that a first replay has to compile: some 15 seconds, once."""
+    return not _KEPT or not any(Path(_KEPT).rglob("*.nbc"))
+
+
 _config: Any = numba.config
-if not os.environ.get("NUMBA_CACHE_DIR"):
-    _config.CACHE_DIR = kept_in()
+_KEPT = os.environ.get("NUMBA_CACHE_DIR") or kept_in()
+_config.CACHE_DIR = _KEPT
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _njit: Any = njit  # its types lack the options below
@@ -53,7 +58,7 @@ _njit: Any = njit  # its types lack the options below
 
 def loop(function: Function) -> Function:
     """Called from Python; makes no arrays, and counts no references to them."""
-    return cast(Function, _njit(cache=True, nogil=True, no_cfunc_wrapper=True, _nrt=False)(function))
+    return cast(Function, _njit(cache=bool(_KEPT), nogil=True, no_cfunc_wrapper=True, _nrt=False)(function))
 
 
 def part(function: Function) -> Function:
