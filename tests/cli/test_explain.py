@@ -363,7 +363,7 @@ def test_a_receipt_of_a_routed_cohort(project: Path, phaseledger: Command, tmp_p
         (b'{"kind": "TopologyReceipt", "apiVersion": "phaseledger/v9"}', "apiVersion"),
         (
             b'{"kind": "TopologyReceipt", "apiVersion": "phaseledger/v1", "versions": {"arithmetic": "3"}}',
-            "is a receipt of arithmetic '3'; expected 4 (hint: plan the cohort again)",
+            "is a receipt of arithmetic '3'; expected 5 (hint: plan the cohort again)",
         ),
     ],
 )

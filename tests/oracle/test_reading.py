@@ -62,6 +62,6 @@ def test_a_receipt_without_content_fails_with_every_member_it_lacks(tmp_path: Pa
     missing = {item.where for item in verification.disagreements if item.found == "nothing"}
     assert missing == {
         "versions", "truth_boundary", "fingerprint", "cohort", "as_of", "inputs", "workload", "kv", "service", "transfer",
-        "topologies", "rules", "scenarios", "decision", "rejected", "search", "changes", "matrix", "seal",
+        "topologies", "rules", "scenarios", "decision", "rejected", "search", "changes", "replay", "matrix", "seal",
     }  # fmt: skip
     assert not verification.passed
