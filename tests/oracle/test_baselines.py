@@ -28,7 +28,8 @@ from tests.oracle.test_rules import GROUNDS, LONG, MIDDLE, REFUSED, SEEN, SHORT,
 
 def row(topology: str, workers: int, nominal: Receipt, conservative: Receipt | None = None) -> Receipt:
     """A scenario of mixed workers, which occupy two GPUs each."""
-    return {"scenario": f"{topology}/n{workers}", "topology": topology, "workers_mixed": workers, "gpus": 2 * workers, "operating_parts": 5, "verdicts": [],
+    return {"scenario": f"{topology}/n{workers}", "topology": topology, "workers_mixed": workers, "gpus": 2 * workers,
+            "operating_parts": 5, "verdicts": [],
             "bounds": {"nominal": nominal, "conservative": conservative or nominal}}  # fmt: skip
 
 
