@@ -152,7 +152,7 @@ def _facts(row: Json, target: float) -> Iterator[tuple[str, str]]:
 
 
 def _waiting(counts: Json) -> Iterator[str]:
-    yield f"at most {counts['peak_queue']:,} requests for prefill"
+    yield f"at most {counts['peak_queue']:,} request{'' if counts['peak_queue'] == 1 else 's'} for prefill"
     if counts["peak_transfer_queue"] is not None:
         yield f"{counts['peak_transfer_queue']:,} for a link"
         yield f"{counts['peak_decode_queue']:,} for a decode step"

@@ -159,6 +159,7 @@ def _print_decision(result: PlanResult) -> None:
             _print_replay(result.replay, row["replay"])
     if chosen is None:
         click.echo("decision: no topology qualifies")
+        _print_replay(result.replay, None)
     for row in result.headlines:
         label = {"passes_but_larger": "not chosen", "nearest_miss": "rejected"}.get(row["standing"])
         if label is not None:

@@ -74,7 +74,7 @@ def figures_of(outcome: Outcome, inputs: Inputs) -> dict[str, float | None]:
         "replayed_goodput_tokens": counts["met_tokens"] / counts["output_tokens"],
         "replayed_modeled_goodput": counts["met_modeled"] / requests,
         "replayed_met_rps": counts["met"] * ticks / sums["end"] if sums["end"] else 0.0,
-        "replayed_ttft_mean_s": sums["ttft"] / ticks / complete if complete else 0.0,
+        "replayed_ttft_mean_s": sums["ttft"] / ticks / complete if complete else None,
         "replayed_tpot_mean_s": (
             sums["generation"] / ticks / counts["generation_steps"] if counts["generation_steps"] else None
         ),

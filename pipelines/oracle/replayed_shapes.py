@@ -31,7 +31,6 @@ SHARES = ("replayed_goodput", "replayed_goodput_tokens", "replayed_modeled_goodp
 FIGURES = (
     *SHARES,
     "replayed_met_rps",
-    "replayed_ttft_mean_s",
     "replayed_stall_s",
     "replayed_time_above_ceiling_s",
     "replayed_peak_kv",
@@ -56,6 +55,7 @@ _RESULT = record(
 _FIGURES = record(
     {
         **dict.fromkeys(FIGURES, number(0)),
+        "replayed_ttft_mean_s": nullable(number(0)),
         "replayed_tpot_mean_s": nullable(number(0)),
         "replayed_peak_queue": count(0),
         "replayed_preemptions": count(0),

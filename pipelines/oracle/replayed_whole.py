@@ -225,7 +225,7 @@ def _check_figures(ledger: Ledger, where: str, found: Row, whole: Row, of: Whole
     busy = [of.inputs.gpus_per_worker(name) * seconds for name, seconds in each]
     lost = math.fsum(of.inputs.gpus_per_worker(name) * _lost(seconds) for name, seconds in each)
     ended, ttft, generation = whole["end_s"], whole["ttft_s"], whole["generation_s"]
-    rate, means = whole["met"] / ended if ended else 0.0, (ttft / complete if complete else 0.0)
+    rate, means = whole["met"] / ended if ended else 0.0, (ttft / complete if complete else None)
     rounded = {
         "replayed_met_rps": (rate, rate * _lost(ended) / ended if ended else 0.0),
         "replayed_ttft_mean_s": (means, _lost(ttft) / max(1, complete)),

@@ -5,6 +5,10 @@ from pipelines.replay.compiled import part
 from pipelines.replay.gaps import add_gap, longest_since
 from pipelines.replay.memory import growth, hold
 from pipelines.replay.records import (
+    CHUNK_RUN,
+    CHUNK_STEP,
+    LAST_TICK,
+    MOST_TICKS,
     SLOT_BITS,
     SLOT_MASK,
     STEPPING,
@@ -12,6 +16,7 @@ from pipelines.replay.records import (
     Batches,
     Pool,
     Record,
+    Records,
     Run,
     Slots,
     Times,
@@ -21,10 +26,6 @@ from pipelines.replay.results import account
 from pipelines.replay.steps import run_ticks, steps_until
 from pipelines.replay.work import add_step_work
 from pipelines.replay.workers import give_back
-
-_LONG_RUN = 1 << 20
-_MOST_TICKS = 4e18
-"""A run of very many steps is cut where it would go on beyond the last tick."""
 
 
 @part
@@ -85,12 +86,17 @@ def plan_steps(pool: Pool, worker: Record, does: int, steps: int, pieces: int, n
     worker.begin = now
     worker.pieces = pieces
     worker.each = times.base[worker.batch] + pieces
-    if steps > _LONG_RUN:
-        longest = worker.each + times.gamma * (float(worker.resident) + worker.batch * float(steps))
-        steps = max(1, min(steps, int(_MOST_TICKS / longest)))
-    worker.steps = steps
+    longest = worker.each + float(times.gamma) * (float(worker.resident) + worker.batch * float(steps))
     worker.boundary = UNSET
-    worker.due = now + run_ticks(worker, times.gamma, steps)
+    if longest * steps < MOST_TICKS:
+        worker.steps = steps
+        worker.due = now + run_ticks(worker, times.gamma, steps)
+    elif longest < MOST_TICKS:
+        worker.steps = int(MOST_TICKS / longest)
+        worker.due = now + run_ticks(worker, times.gamma, worker.steps)
+    else:
+        worker.steps = 1
+        worker.due = worker.boundary = LAST_TICK + 1
 
 
 @part
@@ -185,3 +191,19 @@ def next_complete(worker: Record, slots: Slots, held: Batches, number: int) -> i
     if worker.batch == 0:
         worker.gaps = 0
     return place
+
+
+@part
+def charge_unfinished(pool: Pool, workers: Records, windows: Windows) -> None:
+    """The clock ends: of runs that go on, the steps that have begun."""
+    for number in range(workers.size):
+        worker = workers[number]
+        if worker.does not in (STEPPING, CHUNK_STEP, CHUNK_RUN):
+            continue
+        begun = min(worker.steps, steps_until(worker, pool.times.gamma, LAST_TICK + 1 - worker.begin))
+        if begun < worker.steps:
+            worker.steps = begun
+            worker.due = worker.begin + run_ticks(worker, pool.times.gamma, begun)
+        charge_steps(worker, windows, pool.times)
+        worker.held += growth(pool.memory) * worker.batch * (begun - 1)
+        worker.peak = max(worker.peak, worker.held)

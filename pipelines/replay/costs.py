@@ -13,7 +13,7 @@ from pipelines.arithmetic.prefill import PrefillTimes
 from pipelines.frames.inputs import Bound, InputTable
 from pipelines.frames.replays import DECODE, MIXED, PREFILL
 from pipelines.replay import records as r
-from pipelines.replay.clock import COARSEST, WINDOW_S, nanoseconds, on_curve, step_ticks, ticks_per_second, whole
+from pipelines.replay.clock import COARSEST, WINDOW_S, on_curve, step_ticks, ticks_of, ticks_per_second, whole
 from pipelines.replay.run import LINK, MixedPath, Path, SeparatedPath, Setting
 from pipelines.replay.separated import Stages
 from pipelines.topologies.constants import HIT_RATIO_INPUT, Constants, constants, objectives
@@ -90,7 +90,7 @@ class Costs:
         return Setting(
             dispatch=_DISPATCH[self.known.dispatch],
             ordered=self.known.discipline == "shortest_first",
-            admission_ticks=nanoseconds(float(self.known.a)) * self.tpn,
+            admission_ticks=ticks_of(float(self.known.a), self.ticks_per_s, r.LAST_TICK + 1),
             limits=self._limits(),
             window_ticks=WINDOW_S * self.ticks_per_s,
             windows=int(self.log.arrival_ns[-1]) // (WINDOW_S * COARSEST) + 1,
@@ -191,9 +191,9 @@ class Costs:
     def _pool(self, pool: str) -> r.Pool:
         decode = self.known.decode[DECODE if pool == PREFILL else pool]
         prompts = self.known.prefill[MIXED if pool == MIXED else PREFILL]
-        most = max(1, int(decode.slots))
+        most = max(1, min(int(decode.slots), len(self.log.prompt)))
         base = step_ticks(most, float(decode.t0), float(decode.r_d), _points(decode.curve), self.ticks_per_s)
-        gamma = whole(float(decode.gamma) * self.ticks_per_s)
+        gamma = min(whole(float(decode.gamma) * self.ticks_per_s), r.LAST_TICK)
         return r.Pool(self._times(base, gamma, prompts), self._memory(pool), most)
 
     def _times(self, base: r.Int64s, gamma: int, prompts: PrefillTimes) -> r.Times:
@@ -214,7 +214,7 @@ class Costs:
         held = self.known.memory
         inputs = self.inputs
         return r.Memory(
-            capacity=self.capacity(pool),
+            capacity=min(self.capacity(pool), r.LAST_TICK),
             growth=whole(float(held.growth)),
             state=whole(float(held.state)),
             window_bytes=np.array([whole(float(size)) for _, size in held.windows], dtype=np.int64),
@@ -229,7 +229,7 @@ class Costs:
         stall = self.inputs.number(STALL_INPUT, self.bound) if self.inputs.has(STALL_INPUT) else np.inf
 
         def ticks(seconds: float) -> int:
-            return nanoseconds(seconds) * self.tpn if np.isfinite(seconds) else r.UNSET
+            return ticks_of(seconds, self.ticks_per_s) if np.isfinite(seconds) else r.UNSET
 
         def column(values: np.ndarray) -> r.Int64s:
             return np.array([ticks(float(one)) for one in values[0]], dtype=np.int64)
@@ -258,5 +258,5 @@ def _points(curve: Curve | None) -> tuple[tuple[float, float], ...] | None:
 
 
 def _ns(seconds: Floats) -> r.Int64s:
-    found: r.Int64s = np.maximum(1, np.floor(seconds * r.NANOSECONDS + 0.5)).astype(np.int64)
+    found: r.Int64s = np.clip(np.floor(seconds * r.NANOSECONDS + 0.5), 1, r.MOST_NANOSECONDS).astype(np.int64)
     return found

@@ -7,6 +7,7 @@ import numpy as np
 from pipelines.replay.batch import (
     boundary,
     charge_steps,
+    charge_unfinished,
     completed,
     cut_steps,
     emitted_by_prefill,
@@ -46,7 +47,7 @@ from pipelines.replay.records import (
     Run,
     Slots,
 )
-from pipelines.replay.steps import beside_decode_ns, piece_ns
+from pipelines.replay.steps import beside_decode_ns, piece_ns, ticks_of
 from pipelines.replay.workers import (
     begin,
     free_slots,
@@ -118,6 +119,7 @@ def _instants(run: Run, pool: Pool, budget: int, state: State) -> int:
         for number in range(state.due.size):
             now = min(now, state.due[number])
         if now > LAST_TICK:
+            charge_unfinished(pool, state.workers, run.windows)
             return NOTHING_FULL
         if free_slots(state.slots) < needed:
             return SLOTS_FULL
@@ -378,7 +380,8 @@ def _choose_chunks(run: Run, pool: Pool, budget: int, state: State, number: int,
             worker.completing += 1
             worker.slot = UNSET
     if ns > 0:
-        pieces = (beside_decode_ns(pool.times, ns) if worker.batch > 0 else ns) * pool.times.tpn
+        ns = beside_decode_ns(pool.times, ns) if worker.batch > 0 else ns
+        pieces = ticks_of(ns, pool.times.tpn, now)
         plan_steps(pool, worker, wide(CHUNK_STEP), wide(1), pieces, now)
     elif worker.batch > 0:
         plan_steps(pool, worker, wide(STEPPING), most_steps(pool, worker, held, number), wide(0), now)
@@ -439,7 +442,8 @@ def _goes_on(pool: Pool, budget: int, state: State, number: int, now: int) -> bo
     if steps < _FEWEST_OF_A_RUN:
         return False
     ns = piece_ns(times, slot.computed, room)
-    pieces = (beside_decode_ns(times, ns) if worker.batch > 0 else ns) * times.tpn
+    ns = beside_decode_ns(times, ns) if worker.batch > 0 else ns
+    pieces = ticks_of(ns, times.tpn, now)
     plan_steps(pool, worker, wide(CHUNK_RUN), steps, pieces, now)
     slot.computed += worker.steps * room
     return True

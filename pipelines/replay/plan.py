@@ -20,6 +20,8 @@ from pipelines.topologies.question import Workload
 from pipelines.topologies.scenarios import KNOBS
 
 SAMPLE_REQUESTS = 256
+SAMPLE_NS = 2**53
+"""A receipt's numbers are exact up to here."""
 REFUSED, KV_MEMORY = "refused", "kv_memory"
 Row = dict[str, Any]
 
@@ -41,7 +43,8 @@ def sample_of(requests: pl.DataFrame) -> pl.DataFrame:
     first = int(np.searchsorted(minutes, int(busy.argmax())))
     first = max(0, min(first, requests.height - SAMPLE_REQUESTS))
     own = requests.slice(first, SAMPLE_REQUESTS).with_columns(pl.all().cast(pl.Int64))
-    frame = own.with_columns(pl.col("arrival_ns") - pl.col("arrival_ns").first()).with_row_index("request", first)
+    since = own.with_columns(pl.col("arrival_ns") - pl.col("arrival_ns").first())
+    frame = since.filter(pl.col("arrival_ns") < SAMPLE_NS).with_row_index("request", first)
     return ReplaySample.validate(frame.with_columns(pl.col("request").cast(pl.Int64)))
 
 

@@ -17,6 +17,9 @@ LAST_TICK = 2**62
 """The replay stops here (docs/replay.md, The clock)."""
 DONE = NEVER - 1
 """What something that has ended is due at, until something new is chosen; no event is there either."""
+MOST_TICKS = 4e18
+"""What takes longer than this is not over at the last tick; sums with it fit 64 bits."""
+MOST_NANOSECONDS = 2**53
 UNSET = -1
 NOTHING_FULL, LINE_FULL, SLOTS_FULL, LINKS_FULL, ARRIVED_FULL = 0, 1, 2, 3, 4
 """Why a run of instants stops: there are no more, or something has to grow first."""

@@ -61,7 +61,7 @@ def account(run: Run, slot: Record, tpn: int, last: int) -> None:
         bucket += 1
     ttft, generation, steps = slot.first_token - arrival, last - slot.first_token, slot.output - 1
     in_ttft = within(limits.ttft[bucket], ttft)
-    in_tpot = limits.tpot[bucket] == UNSET or generation <= limits.tpot[bucket] * steps
+    in_tpot = steps == 0 or within(limits.tpot[bucket], (generation + steps - 1) // steps)
     in_e2e = within(limits.e2e[bucket], last - arrival)
     in_stall = within(limits.stall, slot.stall)
     counts[FINISHED] += 1

@@ -10,8 +10,11 @@ from pipelines.frames.replays import DECODE, MIXED, POOLS, PREFILL
 from pipelines.replay import records as r
 from pipelines.replay.mixed import replay_mixed
 from pipelines.replay.separated import DECODE_ROW, LINK_ROW, PREFILL_ROW, Stages, replay_separated
+from pipelines.replay.workers import new_workers
 
 LINK = "link"
+_ROWS = (PREFILL, DECODE, LINK)
+assert (PREFILL_ROW, DECODE_ROW, LINK_ROW) == (0, 1, 2)
 _SUMMED = {
     "met_ttft": r.MET_TTFT,
     "met_tpot": r.MET_TPOT,
@@ -107,10 +110,7 @@ def replay(paths: tuple[Path, ...], setting: Setting, *, details: bool = False) 
     """Send the requests of every path through its pools; ``details`` keeps the ticks of each request as well."""
     totals = _Totals(_nothing(), np.zeros(setting.windows, dtype=np.int64))
     for path in paths:
-        if len(path.log.prompt):
-            _replay_path(path, setting, totals, details)
-        elif details:
-            totals.details.append(np.empty((0, r.DETAILS), dtype=np.int64))
+        _replay_path(path, setting, totals, details)
     return Outcome(totals.counts, totals.met, totals.work, totals.servers, tuple(totals.details))
 
 
@@ -133,18 +133,26 @@ def _replay_path(path: Path, setting: Setting, totals: _Totals, details: bool) -
         counts=np.zeros(r.COUNTS, dtype=np.int64),
         details=np.full((count if details else 0, r.DETAILS), r.UNSET, dtype=np.int64),
     )
-    if isinstance(path, MixedPath):
-        workers = {MIXED: replay_mixed(run, path.pool, path.workers, path.budget, setting.ordered)}
-        totals.work[MIXED] = work[0]
-    else:
-        pools = replay_separated(run, path.stages, path.prefill_workers, path.decode_workers, setting.ordered)
-        workers = dict(zip((PREFILL, DECODE), pools, strict=True))
-        totals.work |= {PREFILL: work[PREFILL_ROW], DECODE: work[DECODE_ROW], LINK: work[LINK_ROW]}
+    workers = _workers(path, run, setting.ordered)
+    totals.work |= dict(zip((MIXED,) if isinstance(path, MixedPath) else _ROWS, work, strict=True))
+    if isinstance(path, SeparatedPath):
         totals.servers[LINK] = path.links
     totals.servers |= {pool: len(own) for pool, own in workers.items()}
     _add(totals.counts, run, workers)
     if details:
         totals.details.append(run.details)
+
+
+def _workers(path: Path, run: r.Run, ordered: bool) -> dict[str, r.Records]:
+    """The workers of each pool of a path after its replay; a path may have no request."""
+    if isinstance(path, MixedPath):
+        if not len(path.log.prompt):
+            return {MIXED: new_workers(path.workers, 0)}
+        return {MIXED: replay_mixed(run, path.pool, path.workers, path.budget, ordered)}
+    if not len(path.log.prompt):
+        return {PREFILL: new_workers(path.prefill_workers, 0), DECODE: new_workers(path.decode_workers, 0)}
+    pools = replay_separated(run, path.stages, path.prefill_workers, path.decode_workers, ordered)
+    return dict(zip((PREFILL, DECODE), pools, strict=True))
 
 
 def _add(counts: dict[str, int], run: r.Run, workers: Mapping[str, r.Records]) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 from pipelines.replay.agenda import larger_agenda, later, new_agenda, soonest
 from pipelines.replay.batch import (
     charge_steps,
+    charge_unfinished,
     completed,
     cut_steps,
     emitted_by_prefill,
@@ -59,7 +60,7 @@ from pipelines.replay.records import (
     Transfers,
 )
 from pipelines.replay.results import account, add_ticks
-from pipelines.replay.steps import piece_ns
+from pipelines.replay.steps import piece_ns, ticks_of
 from pipelines.replay.work import add_work
 from pipelines.replay.workers import (
     begin,
@@ -160,6 +161,7 @@ def _instants(run: Run, stages: Stages, state: State) -> int:
     while True:
         now = _next_instant(run, stages, state)
         if now > LAST_TICK:
+            charge_unfinished(stages.decode, state.decoders, run.windows)
             return NOTHING_FULL
         full = _what_is_full(stages, state)
         if full != NOTHING_FULL:
@@ -327,8 +329,8 @@ def _transferred(run: Run, stages: Stages, state: State, number: int, now: int) 
     state.channels[number] -= 1
     tag = state.at[_STARTED] << SLOT_BITS | place
     state.at[_STARTED] += 1
-    kept = transfers.keep_ns[slot.request] * tpn
-    later(state.caches, now + transfers.move_ns[slot.request] * tpn, tag)
+    kept = ticks_of(transfers.keep_ns[slot.request], tpn, now)
+    later(state.caches, now + ticks_of(transfers.move_ns[slot.request], tpn, now), tag)
     later(state.releases, now + kept, tag)
     add_ticks(run.counts, LINK_LOW, kept)
     add_work(state.link[0], run.windows, now, kept)

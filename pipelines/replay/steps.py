@@ -3,7 +3,7 @@
 import math
 
 from pipelines.replay.compiled import part
-from pipelines.replay.records import NANOSECONDS, Record, Times
+from pipelines.replay.records import LAST_TICK, MOST_NANOSECONDS, MOST_TICKS, NANOSECONDS, Record, Times
 
 
 @part
@@ -16,7 +16,7 @@ def run_ticks(worker: Record, gamma: int, steps: int) -> int:
 @part
 def steps_until(worker: Record, gamma: int, ticks: int) -> int:
     """The fewest steps of the worker's run, one at least, that take ``ticks`` or longer."""
-    if ticks <= 1:
+    if ticks <= 1 or worker.steps == 1:
         return 1
     first = worker.each + gamma * worker.resident
     growth = gamma * worker.batch
@@ -36,8 +36,15 @@ def steps_until(worker: Record, gamma: int, ticks: int) -> int:
 
 @part
 def nanoseconds(seconds: float) -> int:
-    """The nearest whole number of nanoseconds."""
-    return math.floor(seconds * NANOSECONDS + 0.5)
+    """The nearest whole number of nanoseconds; no more than are ever needed."""
+    ns = seconds * NANOSECONDS + 0.5
+    return math.floor(ns) if ns < MOST_NANOSECONDS else MOST_NANOSECONDS
+
+
+@part
+def ticks_of(ns: int, tpn: int, now: int) -> int:
+    """Ticks of so many nanoseconds from ``now`` on; of too many, so that they end after the last tick."""
+    return ns * tpn if float(ns) * tpn < MOST_TICKS else LAST_TICK + 1 - now
 
 
 @part

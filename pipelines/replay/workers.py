@@ -19,6 +19,7 @@ from pipelines.replay.records import (
     Times,
     Windows,
 )
+from pipelines.replay.steps import ticks_of
 from pipelines.replay.work import add_work
 
 
@@ -106,7 +107,7 @@ def shortest(workers: Records) -> int:
 @part
 def occupy(worker: Record, windows: Windows, times: Times, now: int, ns: int) -> None:
     """What the worker does begins ``now`` and takes so many nanoseconds, all of it work."""
-    ticks = ns * times.tpn
+    ticks = ticks_of(ns, times.tpn, now)
     worker.begin = now
     worker.due = now + ticks
     add_work(worker, windows, now, ticks)

@@ -58,7 +58,9 @@ LEVELS = ("seal", "requests", "fingerprints")
 OF_THE_REQUESTS = {
     r"/workload/buckets/\d+/arrival_scv": "no equation reads it of a single bucket",
     r"/workload/buckets/\d+/\w+_tokens_max": "the largest of all is read; laws of moments bound the others",
-    r"/workload/windows/\d+/peak_rps": "no equation reads it; it is a whole number of requests",
+    r"/workload/buckets/\d+/attention_m2": "read only with a cost of attention; laws of moments bound it",
+    r"/workload/windows/\d+/(peak_rps|dispersion)": "no equation reads them; the former is a whole number of requests",
+    r"/replay/sample/first": "where in the log the sample is",
     r"/replay/sample/requests/\d+/\d+": "what the sample is of, where every scenario is refused and nothing is replayed",
     r"/replay/scenarios/\[.*\]/(whole|worst_minute)/.*": "the replay of all requests, held against itself; that of the sample is repeated",
 }
