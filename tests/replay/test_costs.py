@@ -1,5 +1,6 @@
 """One definition, two uses: what the kernels are given is what the closed forms compute with."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from pipelines.arithmetic.steps import DecodeSteps
 from pipelines.declarations import load_cohort
 from pipelines.frames.inputs import BOUNDS, Bound, InputTable
 from pipelines.replay.costs import Costs, Knobs, log_of
-from pipelines.replay.records import Times
+from pipelines.replay.records import LAST_TICK, Times
 from pipelines.replay.run import SeparatedPath, replay
 from pipelines.replay.steps import piece_ns
 from pipelines.topologies.constants import constants
@@ -99,3 +100,17 @@ def test_of_a_declared_hit_ratio_whole_tokens_hit_and_one_is_computed() -> None:
     )
     assert log_of(prompts, 0.5).cached.tolist() == [0, 3, 50]
     assert log_of(prompts, 0.999).cached.tolist() == [0, 6, 99]
+
+
+def test_no_limit_on_sequences_takes_no_memory(documents: tuple[Costs, pl.DataFrame]) -> None:
+    own, _ = documents
+    name = "service.decode.max_sequences"
+    rows = own.inputs.rows | {name: own.inputs.rows[name] | {"value": 1e12, "conservative": 1e12}}
+    assert replace(own, inputs=InputTable(rows)).pools["mixed"].most == len(own.log.prompt)
+
+
+def test_an_objective_beyond_the_clock_is_always_met(documents: tuple[Costs, pl.DataFrame]) -> None:
+    own, _ = documents
+    name = "objectives.ttft"
+    rows = own.inputs.rows | {name: own.inputs.rows[name] | {"value": 1e6, "conservative": 1e6}}
+    assert replace(own, inputs=InputTable(rows)).setting.limits.ttft.tolist() == [LAST_TICK] * 4

@@ -82,3 +82,33 @@ def test_a_replay_does_not_depend_on_what_was_replayed_before() -> None:
     first, again = (through_kernels(case, SECOND) for _ in range(2))
     assert first[0].counts == again[0].counts
     assert all(np.array_equal(row, again[1][number]) for number, row in first[1].items())
+
+
+def test_a_path_without_requests_has_pools_that_did_nothing() -> None:
+    case = replace(random_cases("routed", 1, SEED)[0], threshold=1)
+    outcome, _ = through_kernels(case, SECOND)
+    assert outcome.servers["mixed"] == case.workers_mixed
+    assert (outcome.counts["mixed_prefill_ticks"], outcome.work["mixed"].sum()) == (0, 0)
+
+
+def test_a_pace_over_very_many_tokens_is_judged_without_overflow() -> None:
+    case = alone(1_000_001)
+    slow, fast = (replace(case.objectives, tpot=(seconds,) * len(case.objectives.tpot)) for seconds in (10.0, 0.011))
+    assert through_kernels(replace(case, objectives=slow), SECOND)[0].counts["met_tpot"] == 1
+    assert through_kernels(replace(case, objectives=fast), SECOND)[0].counts["met_tpot"] == 0
+
+
+def test_what_is_begun_when_the_clock_ends_is_counted_step_by_step() -> None:
+    case = replace(alone(1_000_000), ticks_per_second=10**14)
+    worker = replace(case.mixed, t0=0.2, r_d=1e9, gamma=0.0, d=0.01, r_p=1e9, q=0.0, prefill_curve=None)
+    case = replace(case, mixed=worker, admission=0.0)
+    counts = through_kernels(case, SECOND)[0].counts
+    step = 20_000_000_100_000  # 0.2 s and a nanosecond of the one sequence
+    begun = -(-(2**62 + 1 - counts["mixed_prefill_ticks"]) // step)
+    assert (counts["unfinished"], counts["mixed_decode_ticks"]) == (1, begun * step)
+
+
+def test_a_prompt_that_takes_longer_than_the_clock_ends_nothing() -> None:
+    case = alone(5)
+    counts = through_kernels(replace(case, mixed=replace(case.mixed, d=1e12, prefill_curve=None)), SECOND)[0].counts
+    assert (counts["unfinished"], counts["met_ttft"]) == (1, 0)
