@@ -1,7 +1,7 @@
 """What workers that decode do: sequences join, are decoded in runs of steps, and are complete."""
 
 from pipelines.replay import heaps
-from pipelines.replay.compiled import part
+from pipelines.replay.compiled import part, rare
 from pipelines.replay.gaps import add_gap, longest_since
 from pipelines.replay.memory import growth, hold
 from pipelines.replay.records import (
@@ -193,7 +193,7 @@ def next_complete(worker: Record, slots: Slots, held: Batches, number: int) -> i
     return place
 
 
-@part
+@rare
 def charge_unfinished(pool: Pool, workers: Records, windows: Windows) -> None:
     """The clock ends: of runs that go on, the steps that have begun."""
     for number in range(workers.size):

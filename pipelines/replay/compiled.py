@@ -72,7 +72,5 @@ def rare(function: Function) -> Function:
     return cast(Function, _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False)(function))
 
 
-@part
-def wide(number: Any) -> int:
-    """A whole number in 64 bits, whether it is read from 32 or written in the source: one type, so that one function is compiled."""
-    return np.int64(number)  # type: ignore[return-value]
+wide: Any = np.int64
+"""A whole number in 64 bits, whether it is read from 32 or written in the source: one type, so that one function is compiled."""

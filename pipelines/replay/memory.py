@@ -18,7 +18,7 @@ from pipelines.replay.records import (
     Record,
     Slots,
 )
-from pipelines.replay.steps import at_least_one, nanoseconds
+from pipelines.replay.steps import nanoseconds
 
 
 @part
@@ -72,7 +72,7 @@ def first_fits(worker: Record, log: Log, request: int, memory: Memory) -> bool:
 @part
 def swap_ns(memory: Memory, held: int) -> int:
     """Nanoseconds to move ``held`` bytes between GPU and host."""
-    return at_least_one(nanoseconds(held / memory.swap))
+    return max(1, nanoseconds(held / memory.swap))
 
 
 @part
@@ -82,7 +82,7 @@ def next_order(worker: Record) -> int:
     return worker.taken - 1
 
 
-@part
+@rare
 def taken_again(worker: Record, slots: Slots, held: Batches, number: int, memory: Memory, counts: Int64s) -> int:
     """The request that was preempted last is taken from the worker's returning ones; its slot."""
     worker.returns -= 1

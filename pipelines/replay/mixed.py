@@ -17,7 +17,7 @@ from pipelines.replay.batch import (
     next_complete,
     plan_steps,
 )
-from pipelines.replay.compiled import loop, part, wide
+from pipelines.replay.compiled import loop, part, rare, wide
 from pipelines.replay.lines import head, join, larger, leave, new_lines
 from pipelines.replay.memory import first_fits, fits, growth, held_by, make_room, next_order, swap_ns, taken_again
 from pipelines.replay.records import (
@@ -390,7 +390,7 @@ def _choose_chunks(run: Run, pool: Pool, budget: int, state: State, number: int,
     return taken
 
 
-@part
+@rare
 def _swapped(run: Run, pool: Pool, state: State, number: int, now: int) -> bool:
     """Whether the worker has to move caches out, or can bring one back, before anything else; then it does."""
     worker, held, memory = state.workers[number], state.held, pool.memory

@@ -1,6 +1,6 @@
 """What a request that is complete adds to the counts (docs/replay.md, What comes out)."""
 
-from pipelines.replay.compiled import part
+from pipelines.replay.compiled import part, wide
 from pipelines.replay.records import (
     ARRIVED,
     DECODE_START,
@@ -76,8 +76,8 @@ def account(run: Run, slot: Record, tpn: int, last: int) -> None:
         counts[MET] += 1
         counts[MET_TOKENS] += slot.output
         windows.met[arrival // windows.length] += 1
-    add_ticks(counts, TTFT_LOW, ttft)
-    add_ticks(counts, GENERATION_LOW, generation)
+    add_ticks(counts, wide(TTFT_LOW), ttft)
+    add_ticks(counts, wide(GENERATION_LOW), generation)
     counts[STALL] = max(counts[STALL], slot.stall)
     counts[END] = max(counts[END], last)
     if details.shape[0]:

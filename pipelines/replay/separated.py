@@ -332,7 +332,7 @@ def _transferred(run: Run, stages: Stages, state: State, number: int, now: int) 
     kept = ticks_of(transfers.keep_ns[slot.request], tpn, now)
     later(state.caches, now + ticks_of(transfers.move_ns[slot.request], tpn, now), tag)
     later(state.releases, now + kept, tag)
-    add_ticks(run.counts, LINK_LOW, kept)
+    add_ticks(run.counts, wide(LINK_LOW), kept)
     add_work(state.link[0], run.windows, now, kept)
     return True
 

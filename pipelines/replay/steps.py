@@ -48,18 +48,12 @@ def ticks_of(ns: int, tpn: int, now: int) -> int:
 
 
 @part
-def at_least_one(ns: int) -> int:
-    """Nothing takes no time at all."""
-    return ns if ns > 1 else 1
-
-
-@part
 def piece_ns(times: Times, before: int, tokens: int) -> int:
     """Nanoseconds of a piece of ``tokens`` of a prompt behind ``before`` that are in the cache."""
     if times.tokens.size == 0:
         attention = times.q * (tokens * tokens + 2 * before * tokens)
-        return at_least_one(nanoseconds(times.d + tokens / times.rate + attention))
-    return at_least_one(nanoseconds(_on_curve(times, tokens) + times.q * (2 * before * tokens)))
+        return max(1, nanoseconds(times.d + tokens / times.rate + attention))
+    return max(1, nanoseconds(_on_curve(times, tokens) + times.q * (2 * before * tokens)))
 
 
 @part
