@@ -170,15 +170,27 @@ def break_evens(of: Speaking) -> list[BreakEven]:
     if flips:
         flipped = [path for path, _, _ in flips]
         near, far = (np.array([flip[side] for flip in flips]) for side in (1, 2))
-        found = list(zip(flipped, _narrowed(of, flipped, near, far, passing).tolist(), strict=True))
+        narrowed = _narrowed(of, flipped, near, far, passing)
+        found = [(path, _off_one(factor, end)) for path, factor, end in zip(flipped, narrowed, far, strict=True)]
     values = {variable.path: variable.value for variable in of.variables}
     order = {path: place for place, path in enumerate(paths)}
     event = "fails" if passing else "passes"
-    rows = [(path, significant(factor, FACTOR_DIGITS)) for path, factor in found]
     return [
         BreakEven(path, factor, significant(values[path] * factor), event)
-        for path, factor in sorted(rows, key=lambda row: (order[row[0]], row[1]))
+        for path, factor in sorted(found, key=lambda row: (order[row[0]], row[1]))
     ]
+
+
+def _off_one(factor: float, far: float) -> float:
+    """``factor`` to its digits; of a scenario that stands on the edge, the last one before 1 on the side of ``far``.
+
+    >>> _off_one(0.99999999996, 0.84), _off_one(1.00000000002, 1.19), _off_one(0.75, 0.84)
+    (0.99999999, 1.0000001, 0.75)
+    """
+    rounded = significant(factor, FACTOR_DIGITS)
+    if rounded != 1:
+        return rounded
+    return 1 - 10.0**-FACTOR_DIGITS if far < 1 else 1 + 10.0 ** (1 - FACTOR_DIGITS)
 
 
 def _first_flips(
