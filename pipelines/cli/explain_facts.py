@@ -10,6 +10,7 @@ from pipelines.cli.explain_reading import BOUNDS, CONCURRENCY_INPUT, Receipt
 from pipelines.cli.explain_replay import replay
 from pipelines.cli.explain_rules import decided
 from pipelines.cli.explain_words import is_floor, refused, why_refused
+from pipelines.cli.replay_words import ATTAINMENT_INPUT, replay_doubts
 
 Json = dict[str, Any]
 
@@ -62,8 +63,19 @@ def _question(receipt: Receipt) -> Json:
         "objectives": [{name: row[name] for name in ("path", "unit", "value")} for row in objectives],
         "scenarios": receipt.json["search"]["scenarios"],
         "kept": receipt.json["search"]["kept"],
-        "warnings": of["warnings"],
+        "warnings": of["warnings"] + _of_replay(receipt),
     }
+
+
+def _of_replay(receipt: Receipt) -> list[str]:
+    """What the replay says against the chosen scenario, as the plan did."""
+    chosen, promised = receipt.json["decision"]["scenario"], receipt.input(ATTAINMENT_INPUT)["value"]
+    rows = [
+        {"scenario": chosen, "standing": "chosen", "replay": row}
+        for row in receipt.json["replay"]["scenarios"]
+        if (row["scenario"], row["bound"]) == (chosen, "nominal")
+    ]
+    return replay_doubts(promised, rows)
 
 
 def _compared(receipt: Receipt, row: Json) -> Json:

@@ -125,12 +125,22 @@ def replay(
         with problems_reported(output):
             asked = _read(cohort, rules_option, out, force)
             trace = asked.trace(bound)
+        if not quiet:
+            _say_if_cold()
         if target is None:
             target = trace.inputs.number("objectives.attainment")
         if scenarios:
             _scenarios(asked, trace, list(dict.fromkeys(scenarios)), target, windows, out, output, quiet)
         else:
             _search(asked, trace, target, all_of_them, top or _TOP, output, quiet)
+
+
+def _say_if_cold() -> None:
+    """A first replay takes long, and only once."""
+    from pipelines.replay.compiled import is_cold
+
+    if is_cold():
+        click.echo("the replay is compiled, which takes some 15 s and is done once", err=True)
 
 
 def _check_options(

@@ -149,13 +149,14 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
     import dagster as dg
 
     from pipelines.assets.frames_io import StoredFrames
+    from pipelines.cli.replay_words import ATTAINMENT_INPUT, replay_doubts
     from pipelines.definitions import frames_directory
     from pipelines.frames.inputs import InputTable
     from pipelines.gates.rules import resolved
     from pipelines.gates.rules_said import objection_said, rules_said
     from pipelines.gates.wording import worded
     from pipelines.planning.acceptance import objections
-    from pipelines.receipts.doubts import input_doubts, replay_doubts
+    from pipelines.receipts.doubts import input_doubts
     from pipelines.receipts.finding import MATRIX, RECEIPT
     from pipelines.receipts.headlines import headlines, outcome, replay_of
     from pipelines.topologies.question import Workload
@@ -211,7 +212,7 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
         dropped=json.loads(frozen["dropped"]),
         warnings=json.loads(frozen["warnings"])
         + input_doubts(inputs, Workload(frames["buckets"], frames["strata"], frames["outputs"]))
-        + replay_doubts(inputs, name, shown),
+        + replay_doubts(inputs.number(ATTAINMENT_INPUT), shown),
     )
 
 

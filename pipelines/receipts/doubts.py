@@ -1,7 +1,6 @@
 """What is doubtful about the inputs of a plan: declared, well formed, and perhaps not what was meant."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import polars as pl
 
@@ -12,7 +11,6 @@ from pipelines.topologies.declared import TOPOLOGIES
 from pipelines.topologies.question import Question, Workload
 from pipelines.topologies.transfers import BANDWIDTH_INPUT, CURVE_INPUT, LINKS_INPUT, Transfers
 
-ATTAINMENT_INPUT = "objectives.attainment"
 RANKS_INPUT = "model.tensor_parallel"
 LINE_RATE_INPUT = "network.line_rate"
 LEAST_OF_LINE = 1 / 8
@@ -29,22 +27,6 @@ def input_doubts(inputs: InputTable, workload: Workload) -> list[str]:
             *_nothing_cached(inputs, workload.strata),
             *_curve(inputs, workload),
         ]
-    return found
-
-
-def replay_doubts(inputs: InputTable, cohort: str, headlines: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What the trace itself says against the scenario that is chosen by the closed forms."""
-    promised = inputs.number(ATTAINMENT_INPUT)
-    found = []
-    for row in headlines:
-        figures = (row["replay"] or {}).get("figures") if row["standing"] == "chosen" else None
-        if figures is not None and figures["replayed_modeled_goodput"] < promised:
-            met = 100 * figures["replayed_modeled_goodput"]
-            found.append(
-                f"replayed, {met:.4g} % of the requests meet TTFT, TPOT and E2E in {row['scenario']} (modeled), of {100 * promised:.4g} % "
-                f"promised: `phaseledger replay {cohort}` names the smallest topology that keeps them on this trace, and a gate on "
-                "replayed_goodput makes the plan choose by it"
-            )
     return found
 
 

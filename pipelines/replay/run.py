@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +126,7 @@ def _replay_path(path: Path, setting: Setting, totals: _Totals, details: bool) -
     work = np.zeros((rows, setting.windows), dtype=np.int64)
     count = len(path.log.prompt)
     run = r.Run(
-        log=path.log,
+        log=r.Log(*(_read_only(column) for column in path.log)),
         dispatch=setting.dispatch,
         admission=setting.admission_ticks,
         limits=setting.limits,
@@ -151,8 +152,18 @@ def _workers(path: Path, run: r.Run, ordered: bool) -> dict[str, r.Records]:
         return {MIXED: replay_mixed(run, path.pool, path.workers, path.budget, ordered)}
     if not len(path.log.prompt):
         return {PREFILL: new_workers(path.prefill_workers, 0), DECODE: new_workers(path.decode_workers, 0)}
-    pools = replay_separated(run, path.stages, path.prefill_workers, path.decode_workers, ordered)
+    moved = path.stages.transfers
+    moved = moved._replace(move_ns=_read_only(moved.move_ns), keep_ns=_read_only(moved.keep_ns))
+    stages = path.stages._replace(transfers=moved)
+    pools = replay_separated(run, stages, path.prefill_workers, path.decode_workers, ordered)
     return dict(zip((PREFILL, DECODE), pools, strict=True))
+
+
+def _read_only(column: Any) -> Any:
+    """The same values, not to be written: of one kind, wherever they are from, since kernels are compiled for each kind."""
+    own = column.view()
+    own.flags.writeable = False
+    return own
 
 
 def _add(counts: dict[str, int], run: r.Run, workers: Mapping[str, r.Records]) -> None:
