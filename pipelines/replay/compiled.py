@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, TypeVar, cast
 
 os.environ.setdefault("NUMBA_OPT", "1")  # these loops gain nothing from more, and a cold cache is filled a tenth sooner
@@ -53,6 +54,7 @@ _KEPT = os.environ.get("NUMBA_CACHE_DIR") or kept_in()
 _config.CACHE_DIR = _KEPT
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Result = TypeVar("Result")
 _njit: Any = njit  # its types lack the options below
 
 
@@ -65,6 +67,16 @@ def part(function: Function) -> Function:
     """A piece of a loop: costs no call, however much it is given. Python itself cannot call it, and crashes where it tries."""
     compiled = _njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, _nrt=False, forceinline=True)
     return cast(Function, compiled(function))
+
+
+def forgiving(kernel: Callable[..., Result], *given: Any) -> Result:
+    """What ``kernel`` gives. Where what is kept of it cannot be read or written, it is thrown away, and the kernel compiled."""
+    try:
+        return kernel(*given)
+    except (EOFError, OSError, UnpicklingError):  # of the files: kernels themselves raise nothing
+        for file in Path(_KEPT).rglob("*._instants-*.nb?") if _KEPT else ():
+            file.unlink(missing_ok=True)
+        return kernel(*given)
 
 
 def rare(function: Function) -> Function:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pipelines.frames.replays import DECODE, MIXED, POOLS, PREFILL
 from pipelines.replay import records as r
+from pipelines.replay.compiled import forgiving
 from pipelines.replay.mixed import replay_mixed
 from pipelines.replay.separated import DECODE_ROW, LINK_ROW, PREFILL_ROW, Stages, replay_separated
 from pipelines.replay.workers import new_workers
@@ -149,13 +150,13 @@ def _workers(path: Path, run: r.Run, ordered: bool) -> dict[str, r.Records]:
     if isinstance(path, MixedPath):
         if not len(path.log.prompt):
             return {MIXED: new_workers(path.workers, 0)}
-        return {MIXED: replay_mixed(run, path.pool, path.workers, path.budget, ordered)}
+        return {MIXED: forgiving(replay_mixed, run, path.pool, path.workers, path.budget, ordered)}
     if not len(path.log.prompt):
         return {PREFILL: new_workers(path.prefill_workers, 0), DECODE: new_workers(path.decode_workers, 0)}
     moved = path.stages.transfers
     moved = moved._replace(move_ns=_read_only(moved.move_ns), keep_ns=_read_only(moved.keep_ns))
     stages = path.stages._replace(transfers=moved)
-    pools = replay_separated(run, stages, path.prefill_workers, path.decode_workers, ordered)
+    pools = forgiving(replay_separated, run, stages, path.prefill_workers, path.decode_workers, ordered)
     return dict(zip((PREFILL, DECODE), pools, strict=True))
 
 

@@ -25,3 +25,18 @@ def test_where_the_sources_cannot_be_written_to_the_users_cache_is_used(
     monkeypatch.setattr(compiled, "_HERE", sources)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert Path(compiled.kept_in()).parent == tmp_path / "cache" / "phaseledger"
+
+
+def test_what_is_kept_and_cannot_be_read_is_thrown_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    damaged, other = tmp_path / "mixed._instants-111.py311.1.nbc", tmp_path / "another.nbc"
+    damaged.write_bytes(b"")
+    other.write_bytes(b"")
+    monkeypatch.setattr(compiled, "_KEPT", str(tmp_path))
+
+    def kernel(number: int) -> int:
+        if damaged.exists():
+            raise EOFError
+        return number
+
+    assert compiled.forgiving(kernel, 3) == 3
+    assert (damaged.exists(), other.exists()) == (False, True)
