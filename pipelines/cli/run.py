@@ -19,6 +19,23 @@ if TYPE_CHECKING:
 
 _RARE_COLLECTIONS = (50_000, 20, 20)
 """Thresholds of the cyclic collector while a plan runs: at the default ones it takes a tenth of a small plan's time."""
+_FRAMES = (
+    "cohort",
+    "frozen_cohort",
+    "buckets",
+    "strata",
+    "outputs",
+    "gates",
+    "exceptions",
+    "rule_set",
+    "scenario_matrix",
+    "verdicts",
+    "decision",
+    "acceptance",
+    "replays",
+    "replay_scope",
+)
+"""Frames that say what a run decided."""
 
 
 class VerificationFailedError(Exception):
@@ -161,24 +178,8 @@ def _collect(name: str, instance: "dg.DagsterInstance", out: Path) -> PlanResult
     from pipelines.receipts.headlines import headlines, outcome, replay_of
     from pipelines.topologies.question import Workload
 
-    names = (
-        "cohort",
-        "frozen_cohort",
-        "buckets",
-        "strata",
-        "outputs",
-        "gates",
-        "exceptions",
-        "rule_set",
-        "scenario_matrix",
-        "verdicts",
-        "decision",
-        "acceptance",
-        "replays",
-        "replay_scope",
-    )
     stored = StoredFrames(base=frames_directory())
-    frames = {key: stored.read([key], name) for key in names}
+    frames = {key: stored.read([key], name) for key in _FRAMES}
     frozen = frames["frozen_cohort"].row(0, named=True)
     shown = [
         row | {"replay": replay_of(row["scenario"], frames["replays"])}

@@ -5,7 +5,7 @@ from typing import Any
 import polars as pl
 
 from pipelines.frames.inputs import BOUNDS
-from pipelines.frames.replays import OF_POOL, POOLS, SAMPLE, WHOLE
+from pipelines.frames.replays import COUNTS, OF_POOL, POOLS, SAMPLE, TIMES, WHOLE
 from pipelines.receipts.headlines import figures_of, worst_minute_of
 from pipelines.receipts.plan import PlanFrames
 
@@ -13,30 +13,7 @@ Json = dict[str, Any]
 
 WINDOW_S = 60
 POLICY_INPUT, USUAL_POLICY = "service.when_memory_is_full", "recompute"
-_MEMBERS = (
-    "requests",
-    "output_tokens",
-    "unfinished",
-    "met_ttft",
-    "met_tpot",
-    "met_e2e",
-    "met_stall",
-    "met_modeled",
-    "met",
-    "met_tokens",
-    "generation_steps",
-    "preemptions",
-    "recomputed_tokens",
-    "swapped_bytes",
-    "peak_queue",
-    "peak_transfer_queue",
-    "peak_decode_queue",
-    "ttft_s",
-    "generation_s",
-    "stall_s",
-    "end_s",
-    "link_s",
-)
+_MEMBERS = (*COUNTS, "swapped_bytes", *TIMES)
 _BYTES = "peak_kv_bytes"
 _POOL_KNOBS = {pool: f"workers_{pool}" for pool in POOLS}
 

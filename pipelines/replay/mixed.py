@@ -32,7 +32,6 @@ from pipelines.replay.records import (
     ONE_LINE,
     PEAK_QUEUE,
     PREFILLING,
-    ROUND_ROBIN,
     SLOTS_FULL,
     STEPPING,
     SWAPPING_IN,
@@ -51,6 +50,7 @@ from pipelines.replay.steps import beside_decode_ns, piece_ns, ticks_of
 from pipelines.replay.workers import (
     begin,
     free_slots,
+    line_for,
     more_slots,
     new_batches,
     new_slot,
@@ -58,7 +58,6 @@ from pipelines.replay.workers import (
     new_workers,
     occupy,
     rest,
-    shortest,
 )
 
 _ROOM_AT_FIRST = 64
@@ -168,11 +167,7 @@ def _line_of(run: Run, number: int) -> int:
 def _arrive(run: Run, state: State) -> bool:
     """The next request joins a line; whether there was room for it."""
     request = state.at[_ARRIVED]
-    number = 0
-    if run.dispatch == ROUND_ROBIN:
-        number = request % state.workers.size
-    elif run.dispatch != ONE_LINE:
-        number = shortest(state.workers)
+    number = line_for(run, state.workers, request)
     if state.lines.waiting[number] == state.lines.ring.shape[1]:
         return False
     rank = wide(run.log.prompt[request]) - wide(run.log.cached[request])

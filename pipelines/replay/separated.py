@@ -66,6 +66,7 @@ from pipelines.replay.workers import (
     begin,
     free_slots,
     give_back,
+    line_for,
     more_slots,
     new_batches,
     new_slot,
@@ -237,11 +238,7 @@ def _ends(run: Run, stages: Stages, state: State, now: int) -> None:
 def _arrive(run: Run, state: State) -> bool:
     """The next request joins a line; whether there was room for it."""
     request = state.at[_ARRIVED]
-    number = 0
-    if run.dispatch == ROUND_ROBIN:
-        number = request % state.prefillers.size
-    elif run.dispatch != ONE_LINE:
-        number = shortest(state.prefillers)
+    number = line_for(run, state.prefillers, request)
     if state.lines.waiting[number] == state.lines.ring.shape[1]:
         return False
     rank = wide(run.log.prompt[request]) - wide(run.log.cached[request])

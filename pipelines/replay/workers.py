@@ -6,6 +6,8 @@ from pipelines.replay.compiled import part
 from pipelines.replay.records import (
     IDLE,
     NEVER,
+    ONE_LINE,
+    ROUND_ROBIN,
     SLOT,
     SWAPPING_IN,
     SWAPPING_OUT,
@@ -15,6 +17,7 @@ from pipelines.replay.records import (
     Log,
     Record,
     Records,
+    Run,
     Slots,
     Times,
     Windows,
@@ -102,6 +105,14 @@ def shortest(workers: Records) -> int:
         if workers[number].load < workers[best].load:
             best = number
     return best
+
+
+@part
+def line_for(run: Run, workers: Records, request: int) -> int:
+    """The line that ``request`` joins, as requests are dispatched to ``workers``."""
+    if run.dispatch == ONE_LINE:
+        return 0
+    return request % workers.size if run.dispatch == ROUND_ROBIN else shortest(workers)
 
 
 @part
