@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.cli import command
 
-PAGES = ("README.md", "docs/explain.md", "docs/gates.md", "docs/kv.md", "docs/receipts.md", "docs/traces.md",
+PAGES = ("README.md", "docs/explain.md", "docs/gates.md", "docs/kv.md", "docs/receipts.md", "docs/replay.md", "docs/traces.md",
          "docs/verification.md")  # fmt: skip
 
 

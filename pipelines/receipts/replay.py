@@ -8,11 +8,11 @@ from pipelines.frames.inputs import BOUNDS
 from pipelines.frames.replays import COUNTS, OF_POOL, POOLS, SAMPLE, TIMES, WHOLE
 from pipelines.receipts.headlines import figures_of, worst_minute_of
 from pipelines.receipts.plan import PlanFrames
+from pipelines.replay.clock import WINDOW_S
+from pipelines.replay.policy import memory_policy
 
 Json = dict[str, Any]
 
-WINDOW_S = 60
-POLICY_INPUT, USUAL_POLICY = "service.when_memory_is_full", "recompute"
 _MEMBERS = (*COUNTS, "swapped_bytes", *TIMES)
 _BYTES = "peak_kv_bytes"
 _POOL_KNOBS = {pool: f"workers_{pool}" for pool in POOLS}
@@ -25,7 +25,7 @@ def replay_section(plan: PlanFrames) -> Json:
     return {
         "which": scope["which"],
         "reason": scope["reason"],
-        "when_memory_is_full": plan.table.word(POLICY_INPUT) if plan.table.has(POLICY_INPUT) else USUAL_POLICY,
+        "when_memory_is_full": memory_policy(plan.table),
         "window_s": WINDOW_S,
         "ticks_per_second": {bound: _ticks(plan.replays, bound) for bound in BOUNDS} if known else None,
         "sample": _sample(plan.replay_sample) if known else None,

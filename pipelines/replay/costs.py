@@ -14,6 +14,7 @@ from pipelines.frames.inputs import Bound, InputTable
 from pipelines.frames.replays import DECODE, MIXED, PREFILL
 from pipelines.replay import records as r
 from pipelines.replay.clock import COARSEST, WINDOW_S, on_curve, step_ticks, ticks_of, ticks_per_second, whole
+from pipelines.replay.policy import POLICIES, SWAP_INPUT, memory_policy
 from pipelines.replay.run import LINK, MixedPath, Path, SeparatedPath, Setting
 from pipelines.replay.separated import Stages
 from pipelines.topologies.constants import HIT_RATIO_INPUT, Constants, constants, objectives
@@ -21,19 +22,11 @@ from pipelines.topologies.question import Workload
 from pipelines.topologies.requests import Bucket
 from pipelines.topologies.transfers import transfer_model
 
-POLICY_INPUT = "service.when_memory_is_full"
-SWAP_INPUT = "service.swap_bandwidth"
 STALL_INPUT = "objectives.stall"
 HELD_INPUT = "network.prefix_at_destination"
 OVERLAP_INPUT = "network.overlap"
-POLICIES = {"recompute": r.RECOMPUTE, "swap": r.SWAP, "wait": r.WAIT}
 _DISPATCH = {"least_loaded": r.ONE_LINE, "round_robin": r.ROUND_ROBIN, "shortest_queue": r.SHORTEST_QUEUE}
 _SHARING = {"shared": r.SHARED, "per_prefill_worker": r.PER_PREFILL_WORKER, "per_decode_worker": r.PER_DECODE_WORKER}
-
-
-def memory_policy(inputs: InputTable) -> str:
-    """What an engine does when memory is full: what the cohort declares, or recompute."""
-    return inputs.word(POLICY_INPUT) if inputs.has(POLICY_INPUT) else "recompute"
 
 
 @dataclass(frozen=True)
@@ -106,6 +99,12 @@ class Costs:
             DECODE: float(decode[DECODE].ceiling),
             LINK: float(self.known.link_ceiling),
         }
+
+    @cached_property
+    def requests_by_window(self) -> r.Int64s:
+        """How many requests arrive in each window."""
+        windows = self.log.arrival_ns // (WINDOW_S * COARSEST)
+        return np.bincount(windows, minlength=self.setting.windows).astype(np.int64)
 
     def capacity(self, pool: str) -> int:
         """M of a worker of ``pool`` in whole bytes."""

@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from pipelines.frames.digits import significant
 from pipelines.frames.replays import COUNTS, POOLS, TIMES
-from pipelines.replay.clock import COARSEST, WINDOW_S
+from pipelines.replay.clock import WINDOW_S
 from pipelines.replay.costs import Costs
 from pipelines.replay.run import LINK, Outcome
 
@@ -52,7 +50,7 @@ def _figures(outcome: Outcome, costs: Costs, gpus: Mapping[str, int]) -> Row:
     busy = sum(
         counts[f"{pool}_{name}_ticks"] * gpus[pool] for pool in POOLS if pool in outcome.servers for name in _SPENT
     )
-    above = outcome.windows_above(costs.ceilings, costs.setting.window_ticks)
+    above = int(outcome.above(costs.ceilings, costs.setting.window_ticks).sum())
     kv = max(counts[f"{pool}_peak_kv_bytes"] / costs.capacity(pool) for pool in POOLS if pool in outcome.servers)
     return {
         "replayed_goodput": significant(counts["met"] / counts["requests"]),
@@ -72,8 +70,7 @@ def _figures(outcome: Outcome, costs: Costs, gpus: Mapping[str, int]) -> Row:
 
 def _worst_minute(outcome: Outcome, costs: Costs) -> Row:
     """The window with the most requests that are not met, the first if equal; nothing where all are."""
-    minutes = costs.log.arrival_ns // (WINDOW_S * COARSEST)
-    requests = np.bincount(minutes, minlength=costs.setting.windows)
+    requests = costs.requests_by_window
     missed = requests - outcome.met
     worst = int(missed.argmax())
     if missed[worst] == 0:

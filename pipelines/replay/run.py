@@ -91,12 +91,12 @@ class Outcome:
     servers: Mapping[str, int]
     details: tuple[NDArray[np.int64], ...] = ()
 
-    def windows_above(self, ceilings: Mapping[str, float], window_ticks: int) -> int:
-        """Windows in which any pool, or the links, works as much as its ceiling allows, or more."""
+    def above(self, ceilings: Mapping[str, float], window_ticks: int) -> NDArray[np.bool_]:
+        """Of each window, whether any pool, or the links, works as much in it as its ceiling allows, or more."""
         above = np.zeros(len(self.met), dtype=bool)
         for name, work in self.work.items():
             above |= work >= ceilings[name] * (self.servers[name] * window_ticks)
-        return int(above.sum())
+        return above
 
 
 @dataclass

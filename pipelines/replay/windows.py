@@ -6,7 +6,6 @@ import polars as pl
 from pipelines.frames.digits import round_results
 from pipelines.frames.replay_views import ReplayedWindows
 from pipelines.frames.replays import POOLS
-from pipelines.replay.clock import COARSEST, WINDOW_S
 from pipelines.replay.costs import Costs
 from pipelines.replay.run import LINK, Outcome
 
@@ -17,22 +16,19 @@ SERVERS = (*POOLS, LINK)
 def windows_frame(costs: Costs, outcome: Outcome) -> pl.DataFrame:
     """The windows of one replay from the first arrival to the last: a :class:`ReplayedWindows` frame."""
     count, length = costs.setting.windows, costs.setting.window_ticks
-    requests = np.bincount(costs.log.arrival_ns // (WINDOW_S * COARSEST), minlength=count)
+    requests = costs.requests_by_window
     goodput = np.divide(outcome.met, requests, out=np.full(count, np.nan), where=requests > 0)
     columns: dict[str, object] = {
         "minute": np.arange(count),
-        "requests": requests.astype(np.int64),
+        "requests": requests,
         "met": outcome.met,
         "goodput": pl.Series(goodput).fill_nan(None),
     }
-    above = np.zeros(count, dtype=bool)
     for name in SERVERS:
         used = name in outcome.work
         room = outcome.servers[name] * length if used else 1
         columns[f"{name}_utilization"] = (
             outcome.work[name] / room if used else pl.Series([None] * count, dtype=pl.Float64)
         )
-        if used:
-            above |= outcome.work[name] >= costs.ceilings[name] * room
-    columns["above_ceiling"] = above
+    columns["above_ceiling"] = outcome.above(costs.ceilings, length)
     return ReplayedWindows.validate(round_results(pl.DataFrame(columns)))

@@ -150,8 +150,10 @@ def differences(case: Case, reference: Any, window_ns: int) -> list[str]:
         found += [
             f"window {number} {name}: {one}, not {window[name]}" for name, one in own.items() if one != window[name]
         ]
-    above = outcome.windows_above(
-        {name: getattr(case.ceilings, name) for name in outcome.work}, window_ns * case.ticks_per_second // 10**9
+    above = int(
+        outcome.above(
+            {name: getattr(case.ceilings, name) for name in outcome.work}, window_ns * case.ticks_per_second // 10**9
+        ).sum()
     )
     if above != reference.windows_above:
         found.append(f"windows above: {above}, not {reference.windows_above}")
