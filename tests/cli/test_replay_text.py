@@ -68,7 +68,7 @@ def test_the_page_says_modeled_the_worst_minute_and_what_was_not_replayed() -> N
     assert "2 scenarios replayed (finalists); full KV memory: recompute. The verifier replays 1 request" in text
 
 
-@pytest.mark.parametrize(("reason", "said"), [("closed_loop", "a concurrency"), ("no_arrivals", "at one instant")])
+@pytest.mark.parametrize(("reason", "said"), [("closed_loop", "a concurrency"), ("no_arrivals", "a rate, or classes")])
 def test_a_cohort_without_arrivals_says_so(reason: str, said: str) -> None:
     (line,) = replay_lines({"replay": replay(receipt(reason=reason))})
     assert line.startswith("not replayed: ")
