@@ -72,9 +72,9 @@ def most_steps(pool: Pool, worker: Record, held: Batches, number: int) -> int:
     """Steps until the first sequence is complete, or memory is full; of a batch that is not empty."""
     memory = pool.memory
     steps = (held.heap[number, 0] >> SLOT_BITS) - worker.done
-    grows = growth(memory) * worker.batch
-    if grows > 0 and worker.held <= memory.capacity:
-        steps = min(steps, (memory.capacity - worker.held) // grows + 1)
+    grows, room = growth(memory) * worker.batch, memory.capacity - worker.held
+    if room >= 0 and float(steps) * grows > room:  # rounding is far less than the one step that has room anyway
+        steps = min(steps, room // grows + 1)
     return steps
 
 

@@ -63,10 +63,16 @@ def fits(worker: Record, slot: Record, memory: Memory) -> bool:
 
 
 @part
-def first_fits(worker: Record, log: Log, request: int, memory: Memory) -> bool:
-    """Whether there is memory for a request that waits in a line."""
+def first_hold(log: Log, request: int, memory: Memory) -> int:
+    """Bytes that a request which waits in a line will hold when it is taken."""
     prompt, output = wide(log.prompt[request]), wide(log.output[request])
-    return worker.held + hold(memory, prompt, wide(0), output) <= memory.capacity
+    return hold(memory, prompt, wide(0), output)
+
+
+@part
+def overfull(worker: Record, memory: Memory) -> bool:
+    """Whether a worker holds more than its memory has, so that somebody is to be preempted."""
+    return worker.held > memory.capacity
 
 
 @part
@@ -108,7 +114,7 @@ def make_room(
     The worker's ``slot`` is UNSET afterwards if the partial prompt was preempted.
     """
     ns = 0
-    while worker.held > memory.capacity and worker.batch + (partial != UNSET) > 1:
+    while overfull(worker, memory) and worker.batch + (partial != UNSET) > 1:
         member = _taken_last(worker, slots, held, number)
         of_partial = partial != UNSET and (
             member == UNSET or slots.of[partial].order > slots.of[held.heap[number, member] & SLOT_MASK].order

@@ -19,7 +19,17 @@ from pipelines.replay.batch import (
 )
 from pipelines.replay.compiled import loop, part, rare, wide
 from pipelines.replay.lines import head, join, larger, leave, new_lines
-from pipelines.replay.memory import first_fits, fits, growth, held_by, make_room, next_order, swap_ns, taken_again
+from pipelines.replay.memory import (
+    first_hold,
+    fits,
+    growth,
+    held_by,
+    make_room,
+    next_order,
+    overfull,
+    swap_ns,
+    taken_again,
+)
 from pipelines.replay.records import (
     CHUNK_RUN,
     CHUNK_STEP,
@@ -64,14 +74,15 @@ _ROOM_AT_FIRST = 64
 _FEWEST_OF_A_RUN = 2
 _ROW = 0
 """The row of the windows' work."""
-_ARRIVED, _QUEUE = 0, 1
+_ARRIVED, _QUEUE, _COMING = range(3)
 
 
 class State(NamedTuple):
     """Where a mixed pool is between two instants.
 
     ``due`` repeats when each worker ends what it does; ``completing`` are the slots of prompts whose last piece is in a step; ``heads``
-    counts the heads that each line has had, ``armed`` for which of them a worker was stopped, ``at``: how many have arrived, how many wait.
+    counts the heads that each line has had, ``armed`` for which of them a worker was stopped, ``at``: how many have arrived, how many wait,
+    and when the next one comes.
     """
 
     workers: Records
@@ -98,7 +109,11 @@ def replay_mixed(run: Run, pool: Pool, count: int, budget: int, ordered: bool) -
     completing = np.empty((count, min(most, max(budget, 1)) + 1), dtype=np.int64)
     slots = new_slots(_ROOM_AT_FIRST)
     lines = new_lines(rows, _ROOM_AT_FIRST, ordered)
-    heads, armed, at = np.zeros(rows, dtype=np.int64), np.full(rows, UNSET, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    heads, armed, at = (
+        np.zeros(rows, dtype=np.int64),
+        np.full(rows, UNSET, dtype=np.int64),
+        np.array([0, 0, run.log.arrival_ns[0] * pool.times.tpn + run.admission]),
+    )
     while True:
         full = _instants(run, pool, budget, State(workers, due, held, completing, slots, lines, heads, armed, at))
         if full == NOTHING_FULL:
@@ -114,47 +129,45 @@ def _instants(run: Run, pool: Pool, budget: int, state: State) -> int:
     """Instant after instant, to the end or until something is full."""
     needed = state.workers.size * (state.completing.shape[1] + 1)
     while True:
-        now = _coming(run, pool, state)
-        for number in range(state.due.size):
-            now = min(now, state.due[number])
+        now, first, behind, others = _next_instant(state)
         if now > LAST_TICK:
             charge_unfinished(pool, state.workers, run.windows)
             return NOTHING_FULL
         if free_slots(state.slots) < needed:
             return SLOTS_FULL
-        if not _ended_and_arrived(run, pool, state, now):
+        for number in range(first, behind):
+            _end(run, pool, state, number, now)
+        if not _all_arrive(run, pool, state, now):
             return LINE_FULL
-        for number in range(state.due.size):
-            if state.due[number] == DONE or (
-                state.due[number] == NEVER and state.lines.waiting[_line_of(run, number)] > 0
-            ):
-                _choose(run, pool, budget, state, number, now)
         if state.at[_QUEUE] > 0:
-            run.counts[PEAK_QUEUE] = max(run.counts[PEAK_QUEUE], state.at[_QUEUE])
-            _offer_heads(run, pool, budget, state, now)
+            if _stopped_at_boundaries(run, pool, state, now):
+                continue  # what those do ends now as well, before anybody chooses
+            if others:
+                first, behind = 0, state.due.size
+        for number in range(first, behind):
+            _choose(run, pool, budget, state, number, now)
+        _offer_heads(run, pool, budget, state, now)
 
 
 @part
-def _ended_and_arrived(run: Run, pool: Pool, state: State, now: int) -> bool:
-    """What ends now, what comes now, and then the steps that end now within a run that somebody waits for; whether lines had room."""
-    for stopping in range(2):
-        if stopping and not _stopped_at_boundaries(run, pool, state, now):
-            break
-        for number in range(state.due.size):
-            if state.due[number] == now:
-                state.due[number] = DONE
-                _end(run, pool, state, number, now)
-        while _coming(run, pool, state) == now:
-            if not _arrive(run, state):
-                return False
-    return True
+def _next_instant(state: State) -> tuple[int, int, int, bool]:
+    """The next tick at which something ends or comes; which workers may end then, as a range; whether others run nothing."""
+    now, first, behind, others = state.at[_COMING], state.due.size, 0, False
+    for number in range(state.due.size):
+        due = state.due[number]
+        if due >= DONE:
+            others = True
+        elif due <= now:
+            if due < now or behind == 0:
+                first = number
+            now, behind = due, number + 1
+    return now, first, behind, others
 
 
 @part
-def _coming(run: Run, pool: Pool, state: State) -> int:
-    """The tick at which the next request comes."""
-    arrived = state.at[_ARRIVED]
-    return run.log.arrival_ns[arrived] * pool.times.tpn + run.admission if arrived < run.log.prompt.size else NEVER
+def _tick_of(run: Run, pool: Pool, request: int) -> int:
+    """The tick at which a request comes, or NEVER behind the last one."""
+    return run.log.arrival_ns[request] * pool.times.tpn + run.admission if request < run.log.prompt.size else NEVER
 
 
 @part
@@ -164,7 +177,16 @@ def _line_of(run: Run, number: int) -> int:
 
 
 @part
-def _arrive(run: Run, state: State) -> bool:
+def _all_arrive(run: Run, pool: Pool, state: State, now: int) -> bool:
+    """Every request that comes now joins a line; whether there was room for all of them."""
+    while state.at[_COMING] == now:
+        if not _arrive(run, pool, state):
+            return False
+    return True
+
+
+@part
+def _arrive(run: Run, pool: Pool, state: State) -> bool:
     """The next request joins a line; whether there was room for it."""
     request = state.at[_ARRIVED]
     number = line_for(run, state.workers, request)
@@ -174,32 +196,40 @@ def _arrive(run: Run, state: State) -> bool:
     state.heads[number] += join(state.lines, number, request, rank)
     if run.dispatch != ONE_LINE:
         state.workers[number].load += 1
-    state.at[_ARRIVED] += 1
+    state.at[_ARRIVED] = request + 1
+    state.at[_COMING] = _tick_of(run, pool, request + 1)
     state.at[_QUEUE] += 1
     return True
 
 
 @part
 def _stopped_at_boundaries(run: Run, pool: Pool, state: State, now: int) -> bool:
-    """A run of steps one of which ends just now stops where somebody waits, so that its worker chooses in its turn; whether any does."""
+    """A run of steps one of which ends just now ends where somebody waits, so that its worker chooses in its turn; whether any does."""
     stopped = False
-    if state.at[_QUEUE] > 0:
-        for number in range(state.due.size):
-            worker = state.workers[number]
-            waits = state.lines.waiting[_line_of(run, number)] > 0
-            if waits and worker.does == STEPPING and boundary(worker, pool.times, now) == now:
-                cut_steps(worker, pool.times, now)
-                state.due[number] = now
-                stopped = True
+    for number in range(state.due.size):
+        worker, own = state.workers[number], _line_of(run, number)
+        waits = state.lines.waiting[own] > 0 and worker.seen != state.heads[own]
+        if waits and worker.does == STEPPING and boundary(worker, pool.times, now) == now:
+            cut_steps(worker, pool.times, now)
+            state.due[number] = now
+            stopped = True
     return stopped
 
 
 @part
 def _choose(run: Run, pool: Pool, budget: int, state: State, number: int, now: int) -> None:
-    """A worker on which nothing runs chooses what it runs next."""
+    """A worker on which nothing runs, and whose line somebody waits in or what it did has ended, chooses what it runs next."""
     own = _line_of(run, number)
+    due = state.due[number]
+    if due != DONE and (due != NEVER or state.lines.waiting[own] == 0):
+        return
     worker = state.workers[number]
-    taken = _next_activity(run, pool, budget, state, number, own, now)
+    whole = budget == 0
+    taken = (
+        _choose_whole(run, pool, state, number, own, now)
+        if whole
+        else _choose_chunks(run, pool, budget, state, number, own, now)
+    )
     state.due[number] = worker.due
     state.heads[own] += taken
     state.at[_QUEUE] -= taken
@@ -208,16 +238,11 @@ def _choose(run: Run, pool: Pool, budget: int, state: State, number: int, now: i
 
 
 @part
-def _next_activity(run: Run, pool: Pool, budget: int, state: State, number: int, own: int, now: int) -> int:
-    """What the worker runs next, by its scheduler; how many requests it takes from its line."""
-    if budget == 0:
-        return _choose_whole(run, pool, state, number, own, now)
-    return _choose_chunks(run, pool, budget, state, number, own, now)
-
-
-@part
 def _offer_heads(run: Run, pool: Pool, budget: int, state: State, now: int) -> None:
     """Whoever has the next boundary between steps stops there to look at the head of its line, if it has not seen it yet."""
+    if state.at[_QUEUE] == 0:
+        return
+    run.counts[PEAK_QUEUE] = max(run.counts[PEAK_QUEUE], state.at[_QUEUE])
     for own in range(state.heads.size):
         if state.lines.waiting[own] == 0 or state.armed[own] == state.heads[own]:
             continue
@@ -225,36 +250,40 @@ def _offer_heads(run: Run, pool: Pool, budget: int, state: State, now: int) -> N
         first = 0 if run.dispatch == ONE_LINE else own
         last = state.due.size if run.dispatch == ONE_LINE else own + 1
         request = head(state.lines, own)
+        size = first_hold(run.log, request, pool.memory)
         soonest = wide(NEVER)
         for number in range(first, last):
             worker = state.workers[number]
-            if _may_take(run, pool, budget, worker, state.heads[own], request):
+            if _may_take(pool, budget, worker, state.heads[own], size):
                 soonest = min(soonest, boundary(worker, pool.times, now))
         if soonest == NEVER:
             continue
         for number in range(first, last):
             worker = state.workers[number]
-            if worker.boundary == soonest and _may_take(run, pool, budget, worker, state.heads[own], request):
+            if worker.boundary == soonest and _may_take(pool, budget, worker, state.heads[own], size):
                 cut_steps(worker, pool.times, soonest)
                 state.due[number] = worker.due
 
 
 @part
-def _may_take(run: Run, pool: Pool, budget: int, worker: Record, heads: int, request: int) -> bool:
-    """Whether a worker that decodes could take ``request`` between two steps, and has not seen it yet."""
+def _may_take(pool: Pool, budget: int, worker: Record, heads: int, size: int) -> bool:
+    """Whether a worker that decodes could take the head of its line, of ``size`` bytes, between two steps, and has not seen it yet."""
     return (
         worker.does == STEPPING
         and worker.seen != heads
         and worker.batch < pool.most
         and worker.returns == 0
         and (budget == 0 or budget > worker.batch)
-        and first_fits(worker, run.log, request, pool.memory)
+        and worker.held + size <= pool.memory.capacity
     )
 
 
 @part
 def _end(run: Run, pool: Pool, state: State, number: int, now: int) -> None:
-    """What a worker did ends now."""
+    """What a worker does ends, if it is due now."""
+    if state.due[number] != now:
+        return
+    state.due[number] = DONE
     worker, slots, held = state.workers[number], state.slots, state.held
     does = worker.does
     worker.does = IDLE
@@ -311,7 +340,7 @@ def _choose_whole(run: Run, pool: Pool, state: State, number: int, own: int, now
                 worker.slot = taken_again(worker, slots, held, number, memory, run.counts)
         elif state.lines.waiting[own] > 0:
             request = head(state.lines, own)
-            if first_fits(worker, run.log, request, memory):
+            if worker.held + first_hold(run.log, request, memory) <= memory.capacity:
                 worker.slot = _newly_taken(run, pool, state, number, own, request, now)
                 taken = 1
     if worker.slot == UNSET:
@@ -335,7 +364,9 @@ def _decode(run: Run, pool: Pool, state: State, number: int, now: int) -> None:
     if worker.batch == 0:
         rest(worker)
         return
-    ns = make_room(worker, state.slots, state.held, number, wide(UNSET), pool.memory, run.counts)
+    ns = 0
+    if overfull(worker, pool.memory):
+        ns = make_room(worker, state.slots, state.held, number, wide(UNSET), pool.memory, run.counts)
     if ns > 0:
         worker.does = SWAPPING_OUT
         occupy(worker, run.windows, pool.times, now, ns)
@@ -348,7 +379,7 @@ def _decode(run: Run, pool: Pool, state: State, number: int, now: int) -> None:
 def _choose_chunks(run: Run, pool: Pool, budget: int, state: State, number: int, own: int, now: int) -> int:
     """Chunks: what the worker runs next; how many requests it takes from its line."""
     worker, held = state.workers[number], state.held
-    if _swapped(run, pool, state, number, now):
+    if (worker.returns > 0 or overfull(worker, pool.memory)) and _swapped(run, pool, state, number, now):
         return 0
     ns = 0
     if worker.slot != UNSET and _goes_on(pool, budget, state, number, now):
@@ -417,7 +448,7 @@ def _begin_prompt(run: Run, pool: Pool, state: State, number: int, own: int, now
     if state.lines.waiting[own] == 0:
         return 0
     request = head(state.lines, own)
-    if not first_fits(worker, run.log, request, memory):
+    if worker.held + first_hold(run.log, request, memory) > memory.capacity:
         return 0
     worker.slot = _newly_taken(run, pool, state, number, own, request, now)
     return 1
@@ -431,11 +462,14 @@ def _goes_on(pool: Pool, budget: int, state: State, number: int, now: int) -> bo
     if room <= 0 or times.q != 0.0 or times.tokens.size > 0:
         return False
     slot = state.slots.of[worker.slot]
-    steps = (slot.prompt + slot.tokens - slot.computed - 1) // room
+    before_last = slot.prompt + slot.tokens - slot.computed - 1
+    if before_last < _FEWEST_OF_A_RUN * room:
+        return False
+    steps = before_last // room
     if worker.batch > 0:
         steps = min(steps, most_steps(pool, worker, state.held, number))
-    if steps < _FEWEST_OF_A_RUN:
-        return False
+        if steps < _FEWEST_OF_A_RUN:
+            return False
     ns = piece_ns(times, slot.computed, room)
     ns = beside_decode_ns(times, ns) if worker.batch > 0 else ns
     pieces = ticks_of(ns, times.tpn, now)

@@ -21,7 +21,17 @@ from pipelines.replay.batch import (
 )
 from pipelines.replay.compiled import loop, part, wide
 from pipelines.replay.lines import head, join, larger, leave, new_lines
-from pipelines.replay.memory import fits, growth, held_by, make_room, next_order, prompt_bytes, swap_ns, taken_again
+from pipelines.replay.memory import (
+    fits,
+    growth,
+    held_by,
+    make_room,
+    next_order,
+    overfull,
+    prompt_bytes,
+    swap_ns,
+    taken_again,
+)
 from pipelines.replay.records import (
     ARRIVED_FULL,
     DONE,
@@ -159,6 +169,7 @@ def replay_separated(
 @loop
 def _instants(run: Run, stages: Stages, state: State) -> int:
     """Instant after instant, to the end or until something is full."""
+    prefillers = state.prefillers.size
     while True:
         now = _next_instant(run, stages, state)
         if now > LAST_TICK:
@@ -167,7 +178,14 @@ def _instants(run: Run, stages: Stages, state: State) -> int:
         full = _what_is_full(stages, state)
         if full != NOTHING_FULL:
             return full
-        _ends(run, stages, state, now)
+        for number in range(prefillers):
+            _end_prefill(run, stages, state, number, now)
+        while state.caches.size[0] > 0 and state.caches.tick[0] == now:
+            _cache_arrives(stages, state, soonest(state.caches) & SLOT_MASK, now)
+        for number in range(state.decoders.size):
+            _end_decode(run, stages.decode, state, number, now)
+        while state.releases.size[0] > 0 and state.releases.tick[0] == now:
+            _release(state, soonest(state.releases) & SLOT_MASK, stages.prefill.memory)
         while _coming(run, stages, state) == now:
             if not _arrive(run, state):
                 return LINE_FULL
@@ -182,11 +200,12 @@ def _next_instant(run: Run, stages: Stages, state: State) -> int:
     """The next tick at which something ends or comes."""
     now = _coming(run, stages, state)
     for number in range(state.due.size):
-        now = min(now, state.due[number])
-    if state.caches.size[0] > 0:
-        now = min(now, state.caches.tick[0])
-    if state.releases.size[0] > 0:
-        now = min(now, state.releases.tick[0])
+        if state.due[number] < now:
+            now = state.due[number]
+    if state.caches.size[0] > 0 and state.caches.tick[0] < now:
+        now = state.caches.tick[0]
+    if state.releases.size[0] > 0 and state.releases.tick[0] < now:
+        now = state.releases.tick[0]
     return now
 
 
@@ -214,24 +233,6 @@ def _what_is_full(stages: Stages, state: State) -> int:
         if state.arrived.waiting[number] + under_way > state.arrived.ring.shape[1]:
             return ARRIVED_FULL
     return NOTHING_FULL
-
-
-@part
-def _ends(run: Run, stages: Stages, state: State, now: int) -> None:
-    """Everything that ends now."""
-    prefillers = state.prefillers.size
-    for number in range(prefillers):
-        if state.due[number] == now:
-            state.due[number] = DONE
-            _end_prefill(run, stages, state, number, now)
-    while state.caches.size[0] > 0 and state.caches.tick[0] == now:
-        _cache_arrives(stages, state, soonest(state.caches) & SLOT_MASK, now)
-    for number in range(state.decoders.size):
-        if state.due[prefillers + number] == now:
-            state.due[prefillers + number] = DONE
-            _end_decode(run, stages.decode, state, number, now)
-    while state.releases.size[0] > 0 and state.releases.tick[0] == now:
-        _release(state, soonest(state.releases) & SLOT_MASK, stages.prefill.memory)
 
 
 @part
@@ -276,7 +277,10 @@ def _choices(run: Run, stages: Stages, state: State, now: int) -> None:
 
 @part
 def _end_prefill(run: Run, stages: Stages, state: State, number: int, now: int) -> None:
-    """A prompt is computed: it waits for a link to the decode worker that it gets, or is complete."""
+    """A prompt is computed: it waits for a link to the decode worker that it gets, or is complete; if that is due now."""
+    if state.due[number] != now:
+        return
+    state.due[number] = DONE
     worker = state.prefillers[number]
     place = worker.slot
     slot = state.slots.of[place]
@@ -369,7 +373,11 @@ def _keeper_gives_back(state: State, slot: Record, memory: Memory) -> None:
 
 @part
 def _end_decode(run: Run, pool: Pool, state: State, number: int, now: int) -> None:
-    """What a decode worker did ends now."""
+    """What a decode worker does ends, if it is due now."""
+    place_of_due = state.prefillers.size + number
+    if state.due[place_of_due] != now:
+        return
+    state.due[place_of_due] = DONE
     worker, slots, held = state.decoders[number], state.slots, state.held
     does = worker.does
     worker.does = IDLE
@@ -431,7 +439,9 @@ def _choose_decode(run: Run, stages: Stages, state: State, number: int, now: int
     if worker.batch == 0:
         rest(worker)
         return
-    ns = make_room(worker, slots, held, number, wide(UNSET), memory, run.counts)
+    ns = 0
+    if overfull(worker, memory):
+        ns = make_room(worker, slots, held, number, wide(UNSET), memory, run.counts)
     if ns > 0:
         worker.does = SWAPPING_OUT
         occupy(worker, run.windows, pool.times, now, ns)

@@ -2,8 +2,16 @@
 
 import math
 
-from pipelines.replay.compiled import part
-from pipelines.replay.records import LAST_TICK, MOST_NANOSECONDS, MOST_TICKS, NANOSECONDS, Record, Times
+from pipelines.replay.compiled import part, rare
+from pipelines.replay.records import (
+    LAST_TICK,
+    MOST_NANOSECONDS,
+    MOST_TICKS,
+    NANOSECONDS,
+    WHOLE_NANOSECONDS,
+    Record,
+    Times,
+)
 
 
 @part
@@ -13,7 +21,7 @@ def run_ticks(worker: Record, gamma: int, steps: int) -> int:
     return steps * worker.each + gamma * context
 
 
-@part
+@rare
 def steps_until(worker: Record, gamma: int, ticks: int) -> int:
     """The fewest steps of the worker's run, one at least, that take ``ticks`` or longer."""
     if ticks <= 1 or worker.steps == 1:
@@ -38,7 +46,7 @@ def steps_until(worker: Record, gamma: int, ticks: int) -> int:
 def nanoseconds(seconds: float) -> int:
     """The nearest whole number of nanoseconds; no more than are ever needed."""
     ns = seconds * NANOSECONDS + 0.5
-    return math.floor(ns) if ns < MOST_NANOSECONDS else MOST_NANOSECONDS
+    return int(ns) if ns < MOST_NANOSECONDS else MOST_NANOSECONDS
 
 
 @part
@@ -56,7 +64,7 @@ def piece_ns(times: Times, before: int, tokens: int) -> int:
     return max(1, nanoseconds(_on_curve(times, tokens) + times.q * (2 * before * tokens)))
 
 
-@part
+@rare
 def _on_curve(times: Times, tokens: int) -> float:
     """Seconds at ``tokens`` on the measured curve of prefill."""
     last = times.tokens.size - 1
@@ -72,4 +80,6 @@ def _on_curve(times: Times, tokens: int) -> float:
 @part
 def beside_decode_ns(times: Times, ns: int) -> int:
     """The prompt part of a step with sequences that decode."""
-    return math.floor(ns * (1.0 + times.penalty) + 0.5)
+    if times.penalty == 0.0 and ns < WHOLE_NANOSECONDS:
+        return ns
+    return int(ns * (1.0 + times.penalty) + 0.5)

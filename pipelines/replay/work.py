@@ -1,6 +1,6 @@
 """In which window work is done: where it begins, a decode step on its own (docs/replay.md, Windows)."""
 
-from pipelines.replay.compiled import part
+from pipelines.replay.compiled import part, rare
 from pipelines.replay.records import Record, Times, Windows
 from pipelines.replay.steps import run_ticks, steps_until
 
@@ -29,6 +29,14 @@ def add_step_work(worker: Record, windows: Windows, times: Times) -> None:
     if worker.due <= worker.window_end and worker.window < windows.met.size:
         windows.work[worker.row, worker.window] += worker.due - worker.begin - steps * empty
         return
+    _add_across(worker, windows, times)
+
+
+@rare
+def _add_across(worker: Record, windows: Windows, times: Times) -> None:
+    """The same of a run that begins or ends in another window than the worker's last."""
+    steps = worker.steps
+    empty = times.base[0]
     begun, before = 0, 0
     while True:
         begin = worker.begin + before
