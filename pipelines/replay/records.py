@@ -23,7 +23,7 @@ MOST_NANOSECONDS = 2**53
 WHOLE_NANOSECONDS = 2**52
 """To a whole number below this one, a double can have a half added that rounding takes away again."""
 UNSET = -1
-NOTHING_FULL, LINE_FULL, SLOTS_FULL, LINKS_FULL, ARRIVED_FULL = 0, 1, 2, 3, 4
+NOTHING_FULL, LINE_FULL, SLOTS_FULL, LINKS_FULL, ARRIVED_FULL, RETURNING_FULL = 0, 1, 2, 3, 4, 5
 """Why a run of instants stops: there are no more, or something has to grow first."""
 NANOSECONDS = 1e9
 

@@ -48,6 +48,7 @@ from pipelines.replay.records import (
     PEAK_TRANSFERS,
     PER_PREFILL_WORKER,
     PREFILLING,
+    RETURNING_FULL,
     ROUND_ROBIN,
     SHARED,
     SLOT_BITS,
@@ -77,6 +78,7 @@ from pipelines.replay.workers import (
     free_slots,
     give_back,
     line_for,
+    more_returning,
     more_slots,
     new_batches,
     new_slot,
@@ -162,6 +164,8 @@ def replay_separated(
             links = larger(links)
         elif full == ARRIVED_FULL:
             arrived, caches = larger(arrived), larger_agenda(caches)
+        elif full == RETURNING_FULL:
+            held = more_returning(held)
         else:
             slots = more_slots(slots)
 
@@ -232,6 +236,8 @@ def _what_is_full(stages: Stages, state: State) -> int:
     for number in range(state.arrived.waiting.size):
         if state.arrived.waiting[number] + under_way > state.arrived.ring.shape[1]:
             return ARRIVED_FULL
+        if state.decoders[number].returns + state.held.joiners.shape[1] > state.held.returning.shape[1]:
+            return RETURNING_FULL  # sequences that were under way when others were preempted may be preempted in their turn
     return NOTHING_FULL
 
 

@@ -35,7 +35,7 @@ def new_workers(count: int, row: int) -> Records:
 
 
 def new_batches(workers: int, most: int) -> Batches:
-    """Room for ``most`` sequences on each worker, and as many that return."""
+    """Room for ``most`` sequences on each worker, and at first for twice as many that return."""
     return Batches(
         np.empty((workers, most + 1), dtype=np.int64),
         np.empty((workers, most + 1), dtype=np.int64),
@@ -43,6 +43,11 @@ def new_batches(workers: int, most: int) -> Batches:
         np.empty((workers, 2 * most + 4), dtype=np.int64),
         np.empty((workers, 2 * most + 4), dtype=np.int64),
     )
+
+
+def more_returning(held: Batches) -> Batches:
+    """A copy with twice the room for sequences that return."""
+    return held._replace(returning=np.concatenate([held.returning, held.returning], axis=1))
 
 
 def new_slots(room: int) -> Slots:
