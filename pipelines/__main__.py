@@ -17,6 +17,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EFBIG)
 
 def main() -> None:
     """Run the command; the exit code is the process's."""
+    _open_what_is_closed()
     try:
         code = command.main(prog_name="phaseledger", standalone_mode=False)
         sys.stdout.flush()
@@ -37,6 +38,13 @@ def main() -> None:
         code = BAD_INPUT
         print(f"standard output: cannot be written: {error.strerror}", file=sys.stderr)  # noqa: T201
     sys.exit(code)
+
+
+def _open_what_is_closed() -> None:
+    """Where a standard stream was closed, what is written to it goes nowhere, and no file that is opened later takes its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
 
 
 def _forget_output() -> None:

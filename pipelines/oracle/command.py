@@ -55,7 +55,9 @@ def _program() -> str:
     return f"python -m {package}" if "." in package else f"python {sys.argv[0]}"
 
 
-def _write(stream: TextIO, text: str) -> None:
-    """Write text to a stream whose encoding may lack some of its characters."""
+def _write(stream: TextIO | None, text: str) -> None:
+    """Write text to a stream whose encoding may lack some of its characters; nowhere if the stream was closed."""
+    if stream is None:
+        return
     encoding = stream.encoding or "utf-8"
     stream.write(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -6,6 +6,7 @@ sources of the room: no kernel is ever made of old parts.
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from pickle import UnpicklingError
@@ -18,6 +19,7 @@ import numpy as np
 from numba import njit
 
 _HERE = Path(__file__).parent
+_MOST_KEPT = 4
 
 
 def _digest() -> str:
@@ -39,9 +41,19 @@ def kept_in() -> str:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
     for base in (_HERE / "__pycache__", cache / "phaseledger"):
         directory = base / f"kernels-{_digest()}"
+        new = not directory.exists()
         if _writable(directory):
+            if new:
+                _forget_older(base)
             return str(directory)
     return ""
+
+
+def _forget_older(base: Path) -> None:
+    """Of the kernels of several sources only those made last are kept."""
+    made = sorted(base.glob("kernels-*"), key=lambda directory: directory.stat().st_mtime, reverse=True)
+    for directory in made[_MOST_KEPT:]:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def is_cold() -> bool:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -339,3 +340,16 @@ def test_output_that_cannot_be_written_is_no_verdict(arguments: tuple[str, ...],
     with os.fdopen(writing, "w") as pipe:
         gone = subprocess.run(line, stdout=pipe, stderr=subprocess.PIPE, text=True, cwd=project, check=False)
     assert (gone.returncode, gone.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(["pipelines", "cohorts"], 0), (["pipelines", "verify", "nothing"], 2), (["pipelines.oracle", "nothing"], 2)],
+)
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_the_exit_code_is_the_same_where_standard_streams_are_closed(
+    arguments: list[str], code: int, closed: str, project: Path
+) -> None:
+    line = f"{shlex.join([sys.executable, '-m', *arguments])} {closed}"
+    done = subprocess.run(line, shell=True, capture_output=True, text=True, cwd=project, check=False)
+    assert (done.returncode, "Traceback" in done.stderr) == (code, False)

@@ -1,5 +1,6 @@
 """Where compiled kernels are kept."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,16 @@ def test_another_source_is_another_place(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "one.py").write_text("a = 2\n")
     assert Path(first).parent == tmp_path / "__pycache__"
     assert compiled.kept_in() != first
+
+
+def test_of_many_sources_only_the_last_ones_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_HERE", tmp_path)
+    kept = []
+    for number in range(6):
+        (tmp_path / "one.py").write_text(f"a = {number}\n")
+        kept.append(Path(compiled.kept_in()))
+        os.utime(kept[-1], (number, number))
+    assert [directory.exists() for directory in kept] == [False, False, True, True, True, True]
 
 
 def test_where_the_sources_cannot_be_written_to_the_users_cache_is_used(
