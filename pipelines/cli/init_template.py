@@ -230,7 +230,8 @@ def _service(shape: Shape, stock: Inventory) -> list[str]:
         f"ASSUMED: KV bytes of a token on one GPU over its memory bandwidth: {of_rank:g} B over {EFFECTIVE_BYTES_PER_S / 1e12:g} TB/s; "
         "measure: growth of the step with the context"
     )
-    lines = [
+    ceiling = "ASSUMED: the load above which waits are not trusted"
+    return [
         "service:                          # of one worker",
         "  dispatch: least_loaded          # or round_robin, shortest_queue",
         "  # when_memory_is_full: recompute # or swap (with swap_bandwidth), wait: what the replay does (docs/replay.md)",
@@ -240,24 +241,7 @@ def _service(shape: Shape, stock: Inventory) -> list[str]:
         "    discipline: fifo",
         f"    tokens_per_second: {_quantity(_rounded(prefill), low=_rounded(0.7 * prefill), note=prefill_note)}",
         f"    overhead: {_quantity('10 ms', high='20 ms', note='ASSUMED; measure: prefill time of a one-token prompt')}",
-    ]
-    attending = sum(layers.layers * layers.first for layers in shape.cache if layers.kind == "full")
-    if shape.attention_heads is not None and attending:
-        squared = 2 * attending * shape.attention_heads / flops
-        note = (
-            "ASSUMED: 2 x layers that attend to everything x attention heads x head_dim over the same operations/s; "
-            "measure: fit to prefill times of long prompts"
-        )
-        lines.append(
-            f"    seconds_per_token_squared: {_quantity(_rounded(squared), high=_rounded(1.5 * squared), note=note)}"
-        )
-    else:
-        lines.append(
-            "    # seconds_per_token_squared, the cost of attention, is not assumed: measure: fit to prefill times of long prompts"
-        )
-    ceiling = "ASSUMED: the load above which waits are not trusted"
-    return [
-        *lines,
+        _attention(shape, flops),
         f"    utilization_ceiling: {_quantity('0.8', note=ceiling)}",
         "  decode:",
         "    discipline: fifo",
@@ -268,6 +252,19 @@ def _service(shape: Shape, stock: Inventory) -> list[str]:
         f"    utilization_ceiling: {_quantity('0.85', note=ceiling)}",
         *_memory(total, stock),
     ]
+
+
+def _attention(shape: Shape, flops: float) -> str:
+    """The cost of attention over a prompt, on a worker of ``flops`` effective operations/s; a hint where the model does not say enough."""
+    attending = sum(layers.layers * layers.first for layers in shape.cache if layers.kind == "full")
+    if shape.attention_heads is None or not attending:
+        return "    # seconds_per_token_squared, the cost of attention, is not assumed: measure: fit to prefill times of long prompts"
+    squared = 2 * attending * shape.attention_heads / flops
+    note = (
+        "ASSUMED: 2 x layers that attend to everything x attention heads x head_dim over the same operations/s; "
+        "measure: fit to prefill times of long prompts"
+    )
+    return f"    seconds_per_token_squared: {_quantity(_rounded(squared), high=_rounded(1.5 * squared), note=note)}"
 
 
 def _memory(total: int, stock: Inventory) -> list[str]:
