@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .ticking import Clock, Footprint, footprint_of, nearest
+from .ticking import Clock, Footprint, before_the_end, footprint_of, nearest
 
 WINDOW_S = 60
 
@@ -131,11 +131,13 @@ class PoolTally:
     peak: int = 0
 
     def add(self, now: int, *, prefill: int = 0, decode: int = 0, swap: int = 0) -> None:
-        """Count an activity that begins now."""
+        """Count an activity that begins now, its decode part before its prefill, as far as the clock goes."""
+        decode, swap = before_the_end(now, decode), before_the_end(now, swap)
+        prefill = before_the_end(now + decode, prefill)
         self.prefill, self.decode, self.swap = self.prefill + prefill, self.decode + decode, self.swap + swap
         at = now // self.window
         if at < self.windows:
-            filling = prefill + swap + (decode - self.idle_step if decode else 0)
+            filling = prefill + swap + max(0, decode - self.idle_step)
             self.work[at] = self.work.get(at, 0) + filling
 
 

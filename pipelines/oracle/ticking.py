@@ -17,6 +17,8 @@ NS_PER_S = 10**9
 LAST_TICK = 2**62
 """The replay stops there."""
 _MOST_DIGITS, _FEWEST_DIGITS = 14, 9
+_FOREVER = 2.0**63
+"""More ticks, and more nanoseconds, than the clock has."""
 _SPANS, _SPARE_S = 4, 10_000
 """So many spans of the log, and so many seconds more, fit before the last tick."""
 
@@ -41,9 +43,27 @@ def ticks_per_second(span_ns: int) -> int:
     return next((ticks for ticks in fitting if ticks * demanded <= LAST_TICK * NS_PER_S), NS_PER_S)
 
 
+def duration(value: float) -> int:
+    """`floor(x + 0.5)` of nanoseconds or ticks that something takes; of what no clock has time for, so many that none has.
+
+    >>> duration(2.5), duration(1e18), duration(math.inf) > LAST_TICK
+    (3, 1000000000000000000, True)
+    """
+    return nearest(min(value, _FOREVER))
+
+
 def at_least_one(seconds: float) -> int:
     """`max(1, floor(s·10⁹ + 0.5))`: what takes some time takes a nanosecond."""
-    return max(1, nearest(seconds * NS_PER_S))
+    return max(1, duration(seconds * NS_PER_S))
+
+
+def before_the_end(begins: int, ticks: int) -> int:
+    """Of the ticks that something takes, those before the clock ends.
+
+    >>> before_the_end(5, 7), before_the_end(LAST_TICK - 3, 7), before_the_end(LAST_TICK + 2, 7)
+    (7, 3, 0)
+    """
+    return max(0, min(ticks, LAST_TICK - begins))
 
 
 def along(curve: Curve, size: float) -> float:
@@ -109,7 +129,7 @@ class Clock:
 
     def ticks_of(self, seconds: float) -> int:
         """Ticks of an objective, or of admission: whole nanoseconds."""
-        return nearest(seconds * NS_PER_S) * self.ns
+        return duration(seconds * NS_PER_S) * self.ns
 
     def base(self, sequences: int) -> int:
         """`base[b]`: the decode part of a step with so many sequences."""
@@ -123,12 +143,12 @@ class Clock:
             seconds = along(of.decode_curve, float(sequences))
         else:
             seconds = of.step_overhead_s + sequences / of.decode_tokens_per_s
-        return max(1, nearest(seconds * self.ticks_per_s))
+        return max(1, duration(seconds * self.ticks_per_s))
 
     @cached_property
     def per_resident_token(self) -> int:
         """`γ_T`: each token that a step reads from the cache."""
-        return nearest(self.of.decode_s_per_context_token * self.ticks_per_s)
+        return duration(self.of.decode_s_per_context_token * self.ticks_per_s)
 
     def piece_s(self, behind: int, tokens: int) -> float:
         """`d + y/r_p + q·(y·y + 2·x·y)`, or `P(y) + q·(2·x·y)` (s), as it is written."""
@@ -145,7 +165,7 @@ class Clock:
         """Ticks of the prompt part of a step, longer beside decode tokens."""
         total = sum(at_least_one(self.piece_s(x, y)) for x, y in pieces)
         if beside:
-            total = nearest(total * (1 + self.of.mixed_step_penalty))
+            total = duration(total * (1 + self.of.mixed_step_penalty))
         return total * self.ns
 
     def moved_to_host(self, size: int) -> int:

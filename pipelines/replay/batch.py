@@ -1,12 +1,13 @@
 """What workers that decode do: sequences join, are decoded in runs of steps, and are complete."""
 
 from pipelines.replay import heaps
-from pipelines.replay.compiled import part, rare
+from pipelines.replay.compiled import part, rare, wide
 from pipelines.replay.gaps import add_gap, longest_since
 from pipelines.replay.memory import growth, hold
 from pipelines.replay.records import (
     CHUNK_RUN,
     CHUNK_STEP,
+    COUNTABLE,
     LAST_TICK,
     MOST_TICKS,
     SLOT_BITS,
@@ -24,7 +25,7 @@ from pipelines.replay.records import (
 )
 from pipelines.replay.results import account
 from pipelines.replay.steps import run_ticks, steps_until
-from pipelines.replay.work import add_step_work
+from pipelines.replay.work import add_step_work, add_work
 from pipelines.replay.workers import give_back
 
 
@@ -86,17 +87,34 @@ def plan_steps(pool: Pool, worker: Record, does: int, steps: int, pieces: int, n
     worker.begin = now
     worker.pieces = pieces
     worker.each = times.base[worker.batch] + pieces
-    longest = worker.each + float(times.gamma) * (float(worker.resident) + worker.batch * float(steps))
     worker.boundary = UNSET
-    if longest * steps < MOST_TICKS:
+    if _longest(worker, times, steps) * steps < MOST_TICKS:
         worker.steps = steps
         worker.due = now + run_ticks(worker, times.gamma, steps)
-    elif longest < MOST_TICKS:
-        worker.steps = int(MOST_TICKS / longest)
-        worker.due = now + run_ticks(worker, times.gamma, worker.steps)
     else:
-        worker.steps = 1
-        worker.due = worker.boundary = LAST_TICK + 1
+        _plan_fewer(worker, times, steps, now)
+
+
+@part
+def _longest(worker: Record, times: Times, steps: int) -> float:
+    """No step of a run of ``steps`` takes more ticks; of none, what the first one would take."""
+    alone = float(times.base[worker.batch]) + float(worker.pieces)  # ``each`` may be more than 64 bits have room for
+    return alone + float(times.gamma) * (float(worker.resident) + worker.batch * float(steps))
+
+
+@rare
+def _plan_fewer(worker: Record, times: Times, steps: int, now: int) -> None:
+    """As many steps of a very long run as can be counted; or one, which may take longer than can be counted."""
+    while steps > 1 and _longest(worker, times, steps) * steps >= MOST_TICKS:
+        steps >>= 1
+    worker.steps = steps
+    if steps > 1:
+        worker.due = now + run_ticks(worker, times.gamma, steps)
+        return
+    left = LAST_TICK + 1 - now
+    countable = _longest(worker, times, wide(0)) < COUNTABLE
+    worker.due = now + (min(run_ticks(worker, times.gamma, wide(1)), left) if countable else left)
+    worker.boundary, worker.until = worker.due, 1
 
 
 @part
@@ -194,16 +212,40 @@ def next_complete(worker: Record, slots: Slots, held: Batches, number: int) -> i
 
 
 @rare
-def charge_unfinished(pool: Pool, workers: Records, windows: Windows) -> None:
-    """The clock ends: of runs that go on, the steps that have begun."""
+def charge_unfinished(pool: Pool, workers: Records, slots: Slots, windows: Windows) -> None:
+    """The clock ends: of runs that go on, the steps that have ended count, and of the one that has begun the time until then."""
+    gamma = pool.times.gamma
     for number in range(workers.size):
         worker = workers[number]
         if worker.does not in (STEPPING, CHUNK_STEP, CHUNK_RUN):
             continue
-        begun = min(worker.steps, steps_until(worker, pool.times.gamma, LAST_TICK + 1 - worker.begin))
-        if begun < worker.steps:
-            worker.steps = begun
-            worker.due = worker.begin + run_ticks(worker, pool.times.gamma, begun)
-        charge_steps(worker, windows, pool.times)
-        worker.held += growth(pool.memory) * worker.batch * (begun - 1)
-        worker.peak = max(worker.peak, worker.held)
+        ended = min(worker.steps, steps_until(worker, gamma, LAST_TICK + 1 - worker.begin)) - 1
+        worker.steps = ended
+        worker.due = worker.begin + run_ticks(worker, gamma, ended)
+        if ended > 0:
+            charge_steps(worker, windows, pool.times)
+            worker.held += growth(pool.memory) * worker.batch * ended
+            worker.peak = max(worker.peak, worker.held - _moved_since(pool, slots, number, worker.due))
+        _charge_part(worker, windows, pool.times, worker.resident + worker.batch * ended)
+
+
+@part
+def _charge_part(worker: Record, windows: Windows, times: Times, resident: int) -> None:
+    """Of a step that begins when the worker's run ends and is not over when the clock ends: decode first, prefill in what is left."""
+    base, left = times.base[worker.batch], LAST_TICK - worker.due
+    whole = float(base) + float(times.gamma) * float(resident)
+    decode = min(base + times.gamma * resident, left) if whole < COUNTABLE else left
+    worker.decode += decode
+    worker.prefill += left - decode
+    add_work(worker, windows, worker.due, left - decode + max(0, decode - times.base[0]))
+
+
+@part
+def _moved_since(pool: Pool, slots: Slots, number: int, tick: int) -> int:
+    """Bytes that decode worker ``number`` holds of transfers that began at ``tick`` or later: nothing of them has ended."""
+    held = 0
+    for place in range(slots.free[-1]):
+        slot = slots.of[place]
+        if slot.transfer_start >= tick and slot.target == number:
+            held += hold(pool.memory, slot.prompt, slot.tokens, slot.output)
+    return held

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.replay.records import LAST_TICK, MOST_TICKS, NANOSECONDS, Floats, Int64s
+from pipelines.replay.records import BEYOND, LAST_TICK, NANOSECONDS, Floats, Int64s
 
 FINEST = 10**14
 COARSEST = 10**9
@@ -27,8 +27,8 @@ def ticks_per_second(span_s: float) -> int:
 
 
 def nanoseconds(seconds: float) -> int:
-    """The nearest whole number of nanoseconds."""
-    return math.floor(seconds * NANOSECONDS + 0.5)
+    """The nearest whole number of nanoseconds; no more than are ever needed."""
+    return math.floor(min(seconds * NANOSECONDS, float(BEYOND)) + 0.5)
 
 
 def ticks_of(seconds: float, resolution: int, most: int = LAST_TICK) -> int:
@@ -51,7 +51,7 @@ def step_ticks(
     """
     sequences = np.arange(most + 1, dtype=np.float64)
     seconds = t0 + sequences / r_d if curve is None else on_curve(curve, sequences)
-    base: Int64s = np.clip(np.floor(seconds * resolution + 0.5), 1, MOST_TICKS).astype(np.int64)
+    base: Int64s = np.clip(np.floor(seconds * resolution + 0.5), 1, BEYOND).astype(np.int64)
     return base
 
 

@@ -4,10 +4,12 @@ What numba keeps of a function does not change with the functions that it calls,
 sources of the room: no kernel is ever made of old parts.
 """
 
+import gc
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, TypeVar, cast
@@ -83,12 +85,25 @@ def part(function: Function) -> Function:
 
 def forgiving(kernel: Callable[..., Result], *given: Any) -> Result:
     """What ``kernel`` gives. Where what is kept of it cannot be read or written, it is thrown away, and the kernel compiled."""
+    with _collector_at_rest():
+        try:
+            return kernel(*given)
+        except (EOFError, OSError, UnpicklingError):  # of the files: kernels themselves raise nothing
+            for file in Path(_KEPT).rglob("*._instants-*.nb?") if _KEPT else ():
+                file.unlink(missing_ok=True)
+            return kernel(*given)
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Compiling makes many objects and few cycles: looking for those would take a tenth of it."""
+    worked = gc.isenabled()
+    gc.disable()
     try:
-        return kernel(*given)
-    except (EOFError, OSError, UnpicklingError):  # of the files: kernels themselves raise nothing
-        for file in Path(_KEPT).rglob("*._instants-*.nb?") if _KEPT else ():
-            file.unlink(missing_ok=True)
-        return kernel(*given)
+        yield
+    finally:
+        if worked:
+            gc.enable()
 
 
 def rare(function: Function) -> Function:

@@ -192,7 +192,7 @@ class Costs:
         prompts = self.known.prefill[MIXED if pool == MIXED else PREFILL]
         most = max(1, min(int(decode.slots), len(self.log.prompt)))
         base = step_ticks(most, float(decode.t0), float(decode.r_d), _points(decode.curve), self.ticks_per_s)
-        gamma = min(whole(float(decode.gamma) * self.ticks_per_s), r.LAST_TICK)
+        gamma = whole(min(float(decode.gamma) * self.ticks_per_s, float(r.LAST_TICK)))
         return r.Pool(self._times(base, gamma, prompts), self._memory(pool), most)
 
     def _times(self, base: r.Int64s, gamma: int, prompts: PrefillTimes) -> r.Times:
@@ -257,5 +257,5 @@ def _points(curve: Curve | None) -> tuple[tuple[float, float], ...] | None:
 
 
 def _ns(seconds: Floats) -> r.Int64s:
-    found: r.Int64s = np.clip(np.floor(seconds * r.NANOSECONDS + 0.5), 1, r.MOST_NANOSECONDS).astype(np.int64)
+    found: r.Int64s = np.clip(np.floor(seconds * r.NANOSECONDS + 0.5), 1, r.BEYOND).astype(np.int64)
     return found

@@ -18,7 +18,7 @@ from pipelines.replay.records import (
     Record,
     Slots,
 )
-from pipelines.replay.steps import nanoseconds
+from pipelines.replay.steps import added_ns, nanoseconds
 
 
 @part
@@ -123,7 +123,7 @@ def make_room(
             place, partial, worker.slot = partial, UNSET, UNSET
         else:
             place = _out_of_batch(worker, slots, held, number, member)
-        ns += _preempted(worker, slots.of[place], memory, of_partial, counts)
+        ns = added_ns(ns, _preempted(worker, slots.of[place], memory, of_partial, counts))
         held.returning[number, worker.returns] = place
         worker.returns += 1
     return ns

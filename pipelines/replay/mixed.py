@@ -56,7 +56,7 @@ from pipelines.replay.records import (
     Run,
     Slots,
 )
-from pipelines.replay.steps import beside_decode_ns, piece_ns, ticks_of
+from pipelines.replay.steps import added_ns, beside_decode_ns, piece_ns, ticks_of
 from pipelines.replay.workers import (
     begin,
     free_slots,
@@ -131,7 +131,7 @@ def _instants(run: Run, pool: Pool, budget: int, state: State) -> int:
     while True:
         now, first, behind, others = _next_instant(state)
         if now > LAST_TICK:
-            charge_unfinished(pool, state.workers, run.windows)
+            charge_unfinished(pool, state.workers, state.slots, run.windows)
             return NOTHING_FULL
         if free_slots(state.slots) < needed:
             return SLOTS_FULL
@@ -140,10 +140,10 @@ def _instants(run: Run, pool: Pool, budget: int, state: State) -> int:
         if not _all_arrive(run, pool, state, now):
             return LINE_FULL
         if state.at[_QUEUE] > 0:
-            if _stopped_at_boundaries(run, pool, state, now):
-                continue  # what those do ends now as well, before anybody chooses
             if others:
                 first, behind = 0, state.due.size
+            if _stopped_at_boundaries(run, pool, state, first, now):
+                continue  # what those do ends now as well, before anybody chooses
         for number in range(first, behind):
             _choose(run, pool, budget, state, number, now)
         _offer_heads(run, pool, budget, state, now)
@@ -203,12 +203,15 @@ def _arrive(run: Run, pool: Pool, state: State) -> bool:
 
 
 @part
-def _stopped_at_boundaries(run: Run, pool: Pool, state: State, now: int) -> bool:
-    """A run of steps one of which ends just now ends where somebody waits, so that its worker chooses in its turn; whether any does."""
+def _stopped_at_boundaries(run: Run, pool: Pool, state: State, first: int, now: int) -> bool:
+    """A run of steps one of which ends just now ends where somebody waits, so that its worker chooses in its turn; whether any does.
+
+    One that has seen the head of its line meets another one only if somebody from ``first`` on, who chooses before it, takes that one.
+    """
     stopped = False
     for number in range(state.due.size):
         worker, own = state.workers[number], _line_of(run, number)
-        waits = state.lines.waiting[own] > 0 and worker.seen != state.heads[own]
+        waits = state.lines.waiting[own] > 0 and (number > first or worker.seen != state.heads[own])
         if waits and worker.does == STEPPING and boundary(worker, pool.times, now) == now:
             cut_steps(worker, pool.times, now)
             state.due[number] = now
@@ -255,7 +258,8 @@ def _offer_heads(run: Run, pool: Pool, budget: int, state: State, now: int) -> N
         for number in range(first, last):
             worker = state.workers[number]
             if _may_take(pool, budget, worker, state.heads[own], size):
-                soonest = min(soonest, boundary(worker, pool.times, now))
+                # one that is now it has passed in its turn, when another one was the head
+                soonest = min(soonest, boundary(worker, pool.times, now + 1))
         if soonest == NEVER:
             continue
         for number in range(first, last):
@@ -398,7 +402,7 @@ def _choose_chunks(run: Run, pool: Pool, budget: int, state: State, number: int,
             begun += 1
         slot = state.slots.of[worker.slot]
         piece = min(room, slot.prompt + slot.tokens - slot.computed)
-        ns += piece_ns(pool.times, slot.computed, piece)
+        ns = added_ns(ns, piece_ns(pool.times, slot.computed, piece))
         slot.computed += piece
         room -= piece
         if slot.computed == slot.prompt + slot.tokens:

@@ -18,8 +18,11 @@ LAST_TICK = 2**62
 DONE = NEVER - 1
 """What something that has ended is due at, until something new is chosen; no event is there either."""
 MOST_TICKS = 4e18
-"""What takes longer than this is not over at the last tick; sums with it fit 64 bits."""
-MOST_NANOSECONDS = 2**53
+"""Runs of steps are planned up to so many ticks, so that where they end fits 64 bits."""
+BEYOND = 2**62 + 1024
+"""More ticks, and more nanoseconds, than the clock has; a double, so that it is no other number where doubles are cut off at it."""
+COUNTABLE = 9e18
+"""What is less in double precision fits 64 bits."""
 WHOLE_NANOSECONDS = 2**52
 """To a whole number below this one, a double can have a half added that rounding takes away again."""
 UNSET = -1
@@ -89,11 +92,15 @@ class Limits(NamedTuple):
 
 
 class Windows(NamedTuple):
-    """Windows of ``length`` ticks: requests that meet all objectives by window of arrival, work in ticks by pool (rows) and window."""
+    """Windows of ``length`` ticks: requests that meet all objectives by window of arrival, work in ticks by pool (rows) and window.
+
+    Of work, ``clocks`` counts what was taken out because 64 bits had no room for it: 2⁶² ticks each time.
+    """
 
     length: int
     met: Int64s
     work: NDArray[np.int64]
+    clocks: NDArray[np.int64]
 
 
 class Pool(NamedTuple):

@@ -1,5 +1,6 @@
 """One scenario's replay: its paths one after the other, and their counts together (docs/replay.md, What comes out)."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -95,7 +96,8 @@ class Outcome:
         """Of each window, whether any pool, or the links, works as much in it as its ceiling allows, or more."""
         above = np.zeros(len(self.met), dtype=bool)
         for name, work in self.work.items():
-            above |= work >= ceilings[name] * (self.servers[name] * window_ticks)
+            least = math.ceil(ceilings[name] * (self.servers[name] * window_ticks))  # whole, as work is: no rounding
+            above |= np.asarray(work >= least, dtype=bool)
         return above
 
 
@@ -124,18 +126,20 @@ def _nothing() -> dict[str, int]:
 
 def _replay_path(path: Path, setting: Setting, totals: _Totals, details: bool) -> None:
     rows = 1 if isinstance(path, MixedPath) else 3
-    work = np.zeros((rows, setting.windows), dtype=np.int64)
+    work, clocks = np.zeros((2, rows, setting.windows), dtype=np.int64)
     count = len(path.log.prompt)
     run = r.Run(
         log=r.Log(*(_read_only(column) for column in path.log)),
         dispatch=setting.dispatch,
         admission=setting.admission_ticks,
         limits=setting.limits,
-        windows=r.Windows(setting.window_ticks, totals.met, work),
+        windows=r.Windows(setting.window_ticks, totals.met, work, clocks),
         counts=np.zeros(r.COUNTS, dtype=np.int64),
         details=np.full((count if details else 0, r.DETAILS), r.UNSET, dtype=np.int64),
     )
     workers = _workers(path, run, setting.ordered)
+    if clocks.any():  # more than 64 bits have room for: whole numbers of Python
+        work = work + clocks.astype(object) * r.LAST_TICK
     totals.work |= dict(zip((MIXED,) if isinstance(path, MixedPath) else _ROWS, work, strict=True))
     if isinstance(path, SeparatedPath):
         totals.servers[LINK] = path.links

@@ -177,7 +177,7 @@ def _instants(run: Run, stages: Stages, state: State) -> int:
     while True:
         now = _next_instant(run, stages, state)
         if now > LAST_TICK:
-            charge_unfinished(stages.decode, state.decoders, run.windows)
+            charge_unfinished(stages.decode, state.decoders, state.slots, run.windows)
             return NOTHING_FULL
         full = _what_is_full(stages, state)
         if full != NOTHING_FULL:
@@ -339,6 +339,7 @@ def _transferred(run: Run, stages: Stages, state: State, number: int, now: int) 
     kept = ticks_of(transfers.keep_ns[slot.request], tpn, now)
     later(state.caches, now + ticks_of(transfers.move_ns[slot.request], tpn, now), tag)
     later(state.releases, now + kept, tag)
+    kept = min(kept, LAST_TICK - now)
     add_ticks(run.counts, wide(LINK_LOW), kept)
     add_work(state.link[0], run.windows, now, kept)
     return True

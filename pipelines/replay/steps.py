@@ -4,9 +4,9 @@ import math
 
 from pipelines.replay.compiled import part, rare
 from pipelines.replay.records import (
+    BEYOND,
+    COUNTABLE,
     LAST_TICK,
-    MOST_NANOSECONDS,
-    MOST_TICKS,
     NANOSECONDS,
     WHOLE_NANOSECONDS,
     Record,
@@ -46,13 +46,20 @@ def steps_until(worker: Record, gamma: int, ticks: int) -> int:
 def nanoseconds(seconds: float) -> int:
     """The nearest whole number of nanoseconds; no more than are ever needed."""
     ns = seconds * NANOSECONDS + 0.5
-    return int(ns) if ns < MOST_NANOSECONDS else MOST_NANOSECONDS
+    return int(ns) if ns < BEYOND else BEYOND
+
+
+@part
+def added_ns(ns: int, more: int) -> int:
+    """Nanoseconds of one thing and another; no more than are ever needed."""
+    return ns + more if ns < BEYOND - more else BEYOND
 
 
 @part
 def ticks_of(ns: int, tpn: int, now: int) -> int:
-    """Ticks of so many nanoseconds from ``now`` on; of too many, so that they end after the last tick."""
-    return ns * tpn if float(ns) * tpn < MOST_TICKS else LAST_TICK + 1 - now
+    """Ticks of so many nanoseconds from ``now`` on; of too many, so that they end just after the last tick."""
+    left = LAST_TICK + 1 - now
+    return min(ns * tpn, left) if float(ns) * tpn < COUNTABLE else left
 
 
 @part
@@ -82,4 +89,5 @@ def beside_decode_ns(times: Times, ns: int) -> int:
     """The prompt part of a step with sequences that decode."""
     if times.penalty == 0.0 and ns < WHOLE_NANOSECONDS:
         return ns
-    return int(ns * (1.0 + times.penalty) + 0.5)
+    longer = ns * (1.0 + times.penalty) + 0.5
+    return int(longer) if longer < BEYOND else BEYOND

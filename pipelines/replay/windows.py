@@ -28,7 +28,7 @@ def windows_frame(costs: Costs, outcome: Outcome) -> pl.DataFrame:
         used = name in outcome.work
         room = outcome.servers[name] * length if used else 1
         columns[f"{name}_utilization"] = (
-            outcome.work[name] / room if used else pl.Series([None] * count, dtype=pl.Float64)
+            (outcome.work[name] / room).astype(np.float64) if used else pl.Series([None] * count, dtype=pl.Float64)
         )
     columns["above_ceiling"] = outcome.above(costs.ceilings, length)
     return ReplayedWindows.validate(round_results(pl.DataFrame(columns)))

@@ -1,7 +1,7 @@
 """In which window work is done: where it begins, a decode step on its own (docs/replay.md, Windows)."""
 
 from pipelines.replay.compiled import part, rare
-from pipelines.replay.records import Record, Times, Windows
+from pipelines.replay.records import LAST_TICK, Record, Times, Windows
 from pipelines.replay.steps import run_ticks, steps_until
 
 
@@ -19,6 +19,15 @@ def add_work(worker: Record, windows: Windows, begin: int, ticks: int) -> None:
     _look_at(worker, windows, begin)
     if worker.window < windows.met.size:
         windows.work[worker.row, worker.window] += ticks
+        if windows.work[worker.row, worker.window] >= LAST_TICK:
+            _take_out(windows, worker.row, worker.window)
+
+
+@rare
+def _take_out(windows: Windows, row: int, window: int) -> None:
+    """There is room again for what is added to the work of a window."""
+    windows.work[row, window] -= LAST_TICK
+    windows.clocks[row, window] += 1
 
 
 @part
@@ -28,6 +37,8 @@ def add_step_work(worker: Record, windows: Windows, times: Times) -> None:
     empty = times.base[0]
     if worker.due <= worker.window_end and worker.window < windows.met.size:
         windows.work[worker.row, worker.window] += worker.due - worker.begin - steps * empty
+        if windows.work[worker.row, worker.window] >= LAST_TICK:
+            _take_out(windows, worker.row, worker.window)
         return
     _add_across(worker, windows, times)
 

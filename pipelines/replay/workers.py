@@ -5,6 +5,7 @@ import numpy as np
 from pipelines.replay.compiled import part
 from pipelines.replay.records import (
     IDLE,
+    LAST_TICK,
     NEVER,
     ONE_LINE,
     ROUND_ROBIN,
@@ -122,10 +123,12 @@ def line_for(run: Run, workers: Records, request: int) -> int:
 
 @part
 def occupy(worker: Record, windows: Windows, times: Times, now: int, ns: int) -> None:
-    """What the worker does begins ``now`` and takes so many nanoseconds, all of it work."""
+    """What the worker does begins ``now`` and takes so many nanoseconds, all of it work as far as the clock goes."""
     ticks = ticks_of(ns, times.tpn, now)
     worker.begin = now
     worker.due = now + ticks
+    if worker.due > LAST_TICK:
+        ticks = LAST_TICK - now
     add_work(worker, windows, now, ticks)
     if worker.does in (SWAPPING_IN, SWAPPING_OUT):
         worker.swap += ticks

@@ -20,7 +20,7 @@ from pipelines.oracle.replayed_members import worst_minute_of
 from pipelines.oracle.replaying_scenarios import Outcome, Service, replay
 from pipelines.oracle.requests_file import Row
 from pipelines.oracle.scenario import Knobs
-from pipelines.oracle.ticking import Clock, footprint_of, ticks_per_second, transfer_s
+from pipelines.oracle.ticking import LAST_TICK, Clock, footprint_of, ticks_per_second, transfer_s
 from tests.oracle.example import parameters
 
 MS = 10**6
@@ -141,6 +141,41 @@ def test_what_was_taken_last_is_moved_out_and_back() -> None:
     assert stalls(outcome) == pytest.approx([111.2, 244.4])
     assert busy(outcome) == pytest.approx((120, 12 + 3 * 11 + 3 * 11, 200.4))
     assert (outcome.counts()["recomputed_tokens"], outcome.sums()["swapped_bytes"]) == (0, 2 * 1002 * TOKEN)
+
+
+def test_what_outlasts_the_clock_counts_until_its_end() -> None:
+    # as before, but 100.2 MB at 0.1 B/s: 32 years from 132 ms on, on a clock of 13 hours
+    outcome = run(
+        at((0, 1000, 5), (0, 1000, 5)),
+        ONE,
+        kv_memory_bytes=2003e5,
+        when_memory_is_full="swap",
+        swap_bandwidth_bytes_per_s=0.1,
+    )
+    own = outcome.pools()["mixed"]
+    assert own.swap == LAST_TICK - 132 * TICKS_PER_MS
+    assert own.work == {0: LAST_TICK - (132 - 120 - 2) * TICKS_PER_MS}
+    assert (outcome.counts()["unfinished"], outcome.sums()["swapped_bytes"]) == (2, 1002 * TOKEN)
+
+
+def test_of_a_step_that_outlasts_the_clock_decode_counts_first() -> None:
+    # A's prompt takes 10 ms and 10.05; beside its second token, 11 ms, a piece of B takes a billion times as long as alone
+    outcome = run(at((0, 1, 3), (1, 600, 1)), pieces_of(512), mixed_step_penalty=1e9)
+    own = outcome.pools()["mixed"]
+    assert (own.decode, own.prefill) == (21 * TICKS_PER_MS, LAST_TICK - 21 * TICKS_PER_MS)
+    # decode that is never over leaves nothing for the piece, nor is any of it beyond a step without sequences
+    outcome = run(at((0, 1000, 1)), pieces_of(512), step_overhead_s=1e300)
+    own = outcome.pools()["mixed"]
+    assert (own.decode, own.prefill, own.work) == (LAST_TICK, 0, {0: 0})
+
+
+def test_a_transfer_that_outlasts_the_clock_keeps_its_channel_until_its_end() -> None:
+    outcome = run(at((0, 1000, 2), (0, 1000, 2)), APART, bandwidth_bytes_per_s=1e-300)
+    moving = outcome.moving
+    assert moving is not None
+    assert moving.links is not None
+    assert moving.links.prefill == LAST_TICK - 60 * TICKS_PER_MS
+    assert (outcome.counts()["unfinished"], moving.peak_transfers) == (2, 1)
 
 
 def test_what_waits_for_all_of_its_memory_is_never_preempted() -> None:

@@ -7,7 +7,7 @@ are worked out here from docs/arithmetic.md, section 3, and docs/replay.md, The 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from math import ceil, floor
@@ -29,11 +29,12 @@ from tests.replay import by_step
 from tests.replay.by_step_outcome import Outcome as Expected
 from tests.replay.by_step_times import on_curve
 from tests.replay.cases import SCHEDULERS, Case, Worker, random_cases
+from tests.replay.outlasting import SHARES, outlasting_cases
 
 CASES = 60
 SEED = 20261130
 NS_PER_S = 10**9
-NO_LIMIT_S = 1e6
+NO_LIMIT_S = 1e12
 """An objective that every request meets, for a bucket without one where another has one."""
 TOPOLOGY = {"prefill_first": "aggregated", "chunked": "chunked", "separated": "disaggregated", "routed": "routed"}
 POOLS = {"mixed": "mixed", "prefill": "prefill", "decode": "decode", "links": "link"}
@@ -180,9 +181,10 @@ def with_hits(case: Case, ratio: float) -> Case:
     return replace(case, requests=tuple((at, p, min(p - 1, floor(ratio * p)), o) for at, p, _, o in case.requests))
 
 
-def both(drawn: Case, draw: random.Random) -> tuple[Outcome, Expected]:
-    """What comes out of the verifier's replay of a case, and what out of the reference's."""
+def both(drawn: Case, draw: random.Random, slower: float = 1.0) -> tuple[Outcome, Expected]:
+    """What comes out of the verifier's replay of a case, and what out of the reference's; with a network so many times slower."""
     network, (kinds, by_kind) = network_of(drawn, draw), kinds_of(drawn, draw)
+    network = replace(network, bandwidth_bytes_per_s=network.bandwidth_bytes_per_s / slower)
     ratio = draw.choice((0.0, 0.0, 0.0, 0.3, 1.0, draw.random()))
     case = with_hits(drawn, ratio)
     each = [transfer_s(case, network, kinds, p, h) for _, p, h, _ in case.requests]
@@ -251,11 +253,11 @@ def differences(outcome: Outcome, expected: Expected) -> Iterator[str]:
         yield f"windows above: {outcome.windows_above()}, not {expected.windows_above}"
 
 
-def disagreeing(cases: list[Case], seed: int) -> dict[int, list[str]]:
+def disagreeing(cases: list[Case], seed: int, slower: Callable[[Case], float] = lambda _: 1.0) -> dict[int, list[str]]:
     """The cases that the two replay differently, by number."""
     found: dict[int, list[str]] = {}
     for number, case in enumerate(cases):
-        differing = list(differences(*both(case, random.Random(f"network {seed} {number}"))))
+        differing = list(differences(*both(case, random.Random(f"network {seed} {number}"), slower(case))))
         if differing:
             found[number] = differing
     return found
@@ -290,6 +292,19 @@ def test_the_replay_stops_at_the_same_tick(scheduler: str, monkeypatch: pytest.M
     assert disagreeing(cases, SEED) == {}
     unfinished = [both(case, random.Random(0))[0].counts()["unfinished"] for case in cases]
     assert sum(number > 0 for number in unfinished) >= 3
+
+
+def a_slow_network(case: Case) -> float:
+    """By how much a network is slower whose transfers take about as long as the clock lasts, in half of the cases."""
+    draw = random.Random(repr(case))
+    return draw.choice((1.0, draw.choice(SHARES) * 20 * LAST_TICK / case.ticks_per_second))
+
+
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_what_outlasts_the_clock_counts_as_in_the_reference(scheduler: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (replaying, replaying_scenarios):
+        monkeypatch.setattr(module, "WINDOW_S", 60)
+    assert disagreeing(outlasting_cases(scheduler, CASES, SEED), SEED, a_slow_network) == {}
 
 
 def test_the_cases_have_preemptions_swaps_and_queues_before_links() -> None:

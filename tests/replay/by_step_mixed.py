@@ -6,11 +6,9 @@ from math import floor
 from tests.replay.by_step_lines import Lines
 from tests.replay.by_step_outcome import Ledger
 from tests.replay.by_step_requests import Request, record_of, requests_of
-from tests.replay.by_step_times import ticks
+from tests.replay.by_step_times import LAST_TICK, ticks
 from tests.replay.by_step_worker import DecodingWorker
 from tests.replay.cases import Case
-
-LAST_TICK = 2**62
 
 
 class MixedWorker(DecodingWorker):
@@ -140,8 +138,8 @@ def run_mixed_step(now: int, worker: MixedWorker, pieces: list[Piece]) -> None:
         nanoseconds = floor(nanoseconds * (1 + worker.case.penalty) + 0.5)
     prompts = ticks(nanoseconds, worker.case.ticks_per_second)
     ends = now + decode + prompts
-    worker.spend("decode", now, decode, work=decode - worker.decode_times.base(0))
-    worker.spend("prefill", now, prompts, work=prompts)
+    worker.spend_step(now, decode)
+    worker.spend("prefill", now, prompts, after=decode)
     worker.run(now, decode + prompts, _step_ends(worker, now, ends, sequences, pieces))
 
 

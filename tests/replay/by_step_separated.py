@@ -6,11 +6,9 @@ from dataclasses import dataclass, field
 from tests.replay.by_step_lines import Lines
 from tests.replay.by_step_outcome import Ledger, Work
 from tests.replay.by_step_requests import Request, record_of, requests_of
-from tests.replay.by_step_times import Times
+from tests.replay.by_step_times import LAST_TICK, Times, within_clock
 from tests.replay.by_step_worker import DecodingWorker
 from tests.replay.cases import Case, hold_bytes
-
-LAST_TICK = 2**62
 
 
 @dataclass(eq=False)
@@ -168,8 +166,9 @@ class Separated:
             transfer = Transfer(request, self.now + request.move, self.now + request.keep)
             line.keeping.append(transfer)
             self.transfers.append(transfer)
-            self.ledger.sums["link_ticks"] += request.keep
-            self.ledger.work.append(Work("link", self.now, request.keep))
+            kept = within_clock(self.now, request.keep)
+            self.ledger.sums["link_ticks"] += kept
+            self.ledger.work.append(Work("link", self.now, kept))
 
     def _choose_prefill(self, worker: PrefillWorker) -> None:
         """The head of its line, where the memory has room for the prompt."""
@@ -184,8 +183,9 @@ class Separated:
         length = self.times.piece(request.h, request.p - request.h)
         request.prefill_start = self.now
         worker.running, worker.ends = request, self.now + length
-        self.ledger.sums["prefill_prefill_ticks"] += length
-        self.ledger.work.append(Work("prefill", self.now, length))
+        spent = within_clock(self.now, length)
+        self.ledger.sums["prefill_prefill_ticks"] += spent
+        self.ledger.work.append(Work("prefill", self.now, spent))
 
     def _hold_of_prompt(self, request: Request) -> int:
         """Bytes of a request on its prefill worker."""

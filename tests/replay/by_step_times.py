@@ -4,6 +4,9 @@ from math import floor
 
 from tests.replay.cases import Worker
 
+LAST_TICK = 2**62
+"""The replay stops here."""
+
 
 class Times:
     """How long a worker takes for what it does."""
@@ -36,6 +39,11 @@ class Times:
     def piece(self, cached: int, tokens: int) -> int:
         """Ticks of a piece that runs alone."""
         return ticks(self.piece_ns(cached, tokens), self.ticks_per_second)
+
+
+def within_clock(began: int, length: int) -> int:
+    """Ticks that something of such a length has taken when the clock ends, if it is not over before."""
+    return max(0, min(length, LAST_TICK - began))
 
 
 def on_curve(points: tuple[tuple[float, float], ...], at: int) -> float:

@@ -6,7 +6,7 @@ from math import floor
 
 from tests.replay.by_step_outcome import Ledger, Work
 from tests.replay.by_step_requests import Request
-from tests.replay.by_step_times import Times, ticks
+from tests.replay.by_step_times import Times, ticks, within_clock
 from tests.replay.cases import Case, Worker, hold_bytes
 
 
@@ -87,10 +87,17 @@ class DecodingWorker:
 
         self.activity = Activity(now + length, ends)
 
-    def spend(self, what: str, now: int, length: int, work: int) -> None:
-        """Notes how long the worker does something from now on, and how much of it fills it up."""
-        self.ledger.sums[f"{self.pool}_{what}_ticks"] += length
-        self.ledger.work.append(Work(self.pool, now, work))
+    def spend(self, what: str, now: int, length: int, after: int = 0) -> None:
+        """Notes how long the worker does something in what it begins now, behind `after` ticks of it; that fills it up."""
+        spent = within_clock(now + after, length)
+        self.ledger.sums[f"{self.pool}_{what}_ticks"] += spent
+        self.ledger.work.append(Work(self.pool, now, spent))
+
+    def spend_step(self, now: int, length: int) -> None:
+        """Notes the decode part of a step, of which what is beyond an empty step fills the worker up."""
+        spent = within_clock(now, length)
+        self.ledger.sums[f"{self.pool}_decode_ticks"] += spent
+        self.ledger.work.append(Work(self.pool, now, max(0, spent - self.decode_times.base(0))))
 
     def emit(self, request: Request, began: int, now: int) -> None:
         """The request has its next token; if more are to come, it is in the batch from now on."""
@@ -103,7 +110,7 @@ class DecodingWorker:
         if request.prefill_start is None:
             request.prefill_start = now
         length = self.prefill_times.piece(request.h, request.p + request.t - request.h)
-        self.spend("prefill", now, length, work=length)
+        self.spend("prefill", now, length)
         self.run(now, length, lambda: self.emit(request, now, now + length))
 
     def run_swap_in(self, now: int, request: Request) -> None:
@@ -111,20 +118,20 @@ class DecodingWorker:
         request.swapped_out = False
         self.ledger.sums["swapped_bytes"] += self.hold(request)
         length = self.move(request)
-        self.spend("swap", now, length, work=length)
+        self.spend("swap", now, length)
         self.run(now, length, lambda: self.batch.append(request))
 
     def run_swap_out(self, now: int, victims: list[Request]) -> None:
         """SWAP OUT of requests that were preempted."""
         length = sum(self.move(victim) for victim in victims)
-        self.spend("swap", now, length, work=length)
+        self.spend("swap", now, length)
         self.run(now, length, lambda: None)
 
     def run_step(self, now: int) -> None:
         """STEP of the batch."""
         sequences = list(self.batch)
         length = self.decode_ticks(sequences)
-        self.spend("decode", now, length, work=length - self.decode_times.base(0))
+        self.spend_step(now, length)
 
         def ends() -> None:
             for request in sequences:

@@ -24,7 +24,7 @@ def _times(worker: Worker, prompts: Worker, case: Case) -> r.Times:
     curve = np.array(prompts.prefill_curve or [], dtype=np.float64).reshape(-1, 2)
     return r.Times(
         base=step_ticks(worker.slots, worker.t0, worker.r_d, worker.decode_curve, case.ticks_per_second),
-        gamma=int(worker.gamma * case.ticks_per_second + 0.5),
+        gamma=int(min(worker.gamma * case.ticks_per_second + 0.5, r.LAST_TICK)),
         tpn=case.ticks_per_second // 10**9,
         d=prompts.d,
         rate=prompts.r_p,
