@@ -1,5 +1,6 @@
 """``phaseledger`` and ``python -m pipelines``."""
 
+import contextlib
 import errno
 import os
 import sys
@@ -19,7 +20,22 @@ def main() -> None:
     """Run the command; the exit code is the process's."""
     _open_what_is_closed()
     try:
-        code = command.main(prog_name="phaseledger", standalone_mode=False)
+        code = _run()
+    except OSError as error:
+        # files that are named are reported where they are opened; what is left is standard output, and standard error
+        if error.filename is not None or error.errno not in _NO_ROOM:
+            raise
+        with contextlib.suppress(OSError):
+            print(f"standard output: cannot be written: {error.strerror}", file=sys.stderr)  # noqa: T201
+        _forget_output()
+        code = BAD_INPUT
+    sys.exit(code)
+
+
+def _run() -> int:
+    """Run the command; its exit code."""
+    try:
+        code: int = command.main(prog_name="phaseledger", standalone_mode=False)
         sys.stdout.flush()
     except SystemExit as left:  # how click leaves a closed pipe: with the code 1, which means something else here
         if not type(sys.stdout).__name__.endswith("PacifyFlushWrapper"):
@@ -30,14 +46,7 @@ def main() -> None:
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = INTERRUPTED
-    except OSError as error:
-        # files that are named are reported where they are opened; what is left is standard output
-        if error.filename is not None or error.errno not in _NO_ROOM:
-            raise
-        _forget_output()
-        code = BAD_INPUT
-        print(f"standard output: cannot be written: {error.strerror}", file=sys.stderr)  # noqa: T201
-    sys.exit(code)
+    return code
 
 
 def _open_what_is_closed() -> None:
@@ -48,8 +57,9 @@ def _open_what_is_closed() -> None:
 
 
 def _forget_output() -> None:
-    """Let what is still to be written to standard output go nowhere: the interpreter would try again, and complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Let what is still to be written to standard output and standard error go nowhere: the interpreter would try again, and complain."""
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 if __name__ == "__main__":

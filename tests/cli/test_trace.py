@@ -334,7 +334,10 @@ def test_output_that_cannot_be_written_is_no_verdict(arguments: tuple[str, ...],
     line = [sys.executable, "-m", "pipelines", *arguments]
     with open("/dev/full", "w") as full:
         done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, cwd=project, check=False)
+        silent = subprocess.run(line, stdout=full, stderr=full, cwd=project, check=False)
+        refused = subprocess.run([*line, "--no-such"], stderr=full, cwd=project, check=False)
     assert (done.returncode, done.stderr) == (2, "standard output: cannot be written: No space left on device\n")
+    assert (silent.returncode, refused.returncode) == (2, 2)
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "w") as pipe:
