@@ -50,7 +50,7 @@ def _run() -> int:
 
 
 def _open_what_is_closed() -> None:
-    """Where a standard stream was closed, what is written to it goes nowhere, and no file that is opened later takes its place."""
+    """Where a standard stream was closed, what is written to it goes nowhere."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115

@@ -9,12 +9,12 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, TypeVar, cast
 
-# these loops gain nothing from more, and a cold cache is filled a seventh sooner
+# these loops gain nothing from more, and a cold cache is filled an eighth sooner
 os.environ.setdefault("NUMBA_OPT", "1")
 os.environ.setdefault("NUMBA_LOOP_VECTORIZE", "0")
 
@@ -55,8 +55,11 @@ def kept_in() -> str:
 
 def _forget_older(base: Path) -> None:
     """Of the kernels of several sources only those made last are kept."""
-    made = sorted(base.glob("kernels-*"), key=lambda directory: directory.stat().st_mtime, reverse=True)
-    for directory in made[_MOST_KEPT:]:
+    made = {}
+    for directory in base.glob("kernels-*"):
+        with suppress(OSError):  # another process that begins just now throws it away
+            made[directory] = directory.stat().st_mtime
+    for directory in sorted(made, key=lambda one: made[one], reverse=True)[_MOST_KEPT:]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -98,7 +101,7 @@ def forgiving(kernel: Callable[..., Result], *given: Any) -> Result:
 
 @contextmanager
 def _collector_at_rest() -> Iterator[None]:
-    """Compiling makes many objects and few cycles: looking for those would take a tenth of it."""
+    """Compiling makes many objects and few cycles: looking for those would take a twentieth of it."""
     worked = gc.isenabled()
     gc.disable()
     try:

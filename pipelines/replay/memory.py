@@ -57,9 +57,15 @@ def held_by(memory: Memory, slot: Record) -> int:
 
 
 @part
+def has_room(worker: Record, memory: Memory, size: int) -> bool:
+    """Whether a worker has memory for ``size`` bytes more."""
+    return worker.held + size <= memory.capacity
+
+
+@part
 def fits(worker: Record, slot: Record, memory: Memory) -> bool:
     """Whether there is memory for a request that returns."""
-    return worker.held + held_by(memory, slot) <= memory.capacity
+    return has_room(worker, memory, held_by(memory, slot))
 
 
 @part

@@ -23,6 +23,7 @@ from pipelines.replay.memory import (
     first_hold,
     fits,
     growth,
+    has_room,
     held_by,
     make_room,
     next_order,
@@ -227,10 +228,9 @@ def _choose(run: Run, pool: Pool, budget: int, state: State, number: int, now: i
     if due != DONE and (due != NEVER or state.lines.waiting[own] == 0):
         return
     worker = state.workers[number]
-    whole = budget == 0
     taken = (
         _choose_whole(run, pool, state, number, own, now)
-        if whole
+        if budget == 0
         else _choose_chunks(run, pool, budget, state, number, own, now)
     )
     state.due[number] = worker.due
@@ -278,7 +278,7 @@ def _may_take(pool: Pool, budget: int, worker: Record, heads: int, size: int) ->
         and worker.batch < pool.most
         and worker.returns == 0
         and (budget == 0 or budget > worker.batch)
-        and worker.held + size <= pool.memory.capacity
+        and has_room(worker, pool.memory, size)
     )
 
 
@@ -344,7 +344,7 @@ def _choose_whole(run: Run, pool: Pool, state: State, number: int, own: int, now
                 worker.slot = taken_again(worker, slots, held, number, memory, run.counts)
         elif state.lines.waiting[own] > 0:
             request = head(state.lines, own)
-            if worker.held + first_hold(run.log, request, memory) <= memory.capacity:
+            if has_room(worker, memory, first_hold(run.log, request, memory)):
                 worker.slot = _newly_taken(run, pool, state, number, own, request, now)
                 taken = 1
     if worker.slot == UNSET:
@@ -452,7 +452,7 @@ def _begin_prompt(run: Run, pool: Pool, state: State, number: int, own: int, now
     if state.lines.waiting[own] == 0:
         return 0
     request = head(state.lines, own)
-    if worker.held + first_hold(run.log, request, memory) > memory.capacity:
+    if not has_room(worker, memory, first_hold(run.log, request, memory)):
         return 0
     worker.slot = _newly_taken(run, pool, state, number, own, request, now)
     return 1

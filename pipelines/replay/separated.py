@@ -24,6 +24,7 @@ from pipelines.replay.lines import head, join, larger, leave, new_lines
 from pipelines.replay.memory import (
     fits,
     growth,
+    has_room,
     held_by,
     make_room,
     next_order,
@@ -467,7 +468,7 @@ def _choose_prefill(run: Run, pool: Pool, state: State, number: int, own: int, n
         return
     request = head(state.lines, own)
     size = prompt_bytes(pool.memory, wide(log.prompt[request]), wide(log.output[request]))
-    if worker.held + size > pool.memory.capacity:
+    if not has_room(worker, pool.memory, size):
         return
     leave(state.lines, own)
     state.at[_QUEUE] -= 1

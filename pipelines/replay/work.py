@@ -18,9 +18,15 @@ def add_work(worker: Record, windows: Windows, begin: int, ticks: int) -> None:
     """Work of ``ticks`` that ``worker`` begins at tick ``begin``, not before what it began last."""
     _look_at(worker, windows, begin)
     if worker.window < windows.met.size:
-        windows.work[worker.row, worker.window] += ticks
-        if windows.work[worker.row, worker.window] >= LAST_TICK:
-            _take_out(windows, worker.row, worker.window)
+        _put(worker, windows, ticks)
+
+
+@part
+def _put(worker: Record, windows: Windows, ticks: int) -> None:
+    """Work of ``ticks`` in the worker's window."""
+    windows.work[worker.row, worker.window] += ticks
+    if windows.work[worker.row, worker.window] >= LAST_TICK:
+        _take_out(windows, worker.row, worker.window)
 
 
 @rare
@@ -36,9 +42,7 @@ def add_step_work(worker: Record, windows: Windows, times: Times) -> None:
     steps = worker.steps
     empty = times.base[0]
     if worker.due <= worker.window_end and worker.window < windows.met.size:
-        windows.work[worker.row, worker.window] += worker.due - worker.begin - steps * empty
-        if windows.work[worker.row, worker.window] >= LAST_TICK:
-            _take_out(windows, worker.row, worker.window)
+        _put(worker, windows, worker.due - worker.begin - steps * empty)
         return
     _add_across(worker, windows, times)
 

@@ -3,9 +3,9 @@
 import random
 from dataclasses import replace
 
+from tests.replay.by_step_times import LAST_TICK
 from tests.replay.cases import Case, Worker, hold_bytes, random_cases
 
-LAST_TICK = 2**62
 SHARES = (0.003, 0.1, 0.3, 0.5, 0.9, 1.1, 2.0, 1e3, 1e12)
 """Of the clock, what one thing takes; most of them are over only where nothing long came before, or never."""
 LONG = ("swap", "transfers", "prompts", "steps", "sequences", "context")

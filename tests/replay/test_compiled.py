@@ -19,6 +19,8 @@ def test_another_source_is_another_place(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_of_many_sources_only_the_last_ones_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_HERE", tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "kernels-gone").symlink_to("thrown away by another process")
     kept = []
     for number in range(6):
         (tmp_path / "one.py").write_text(f"a = {number}\n")
